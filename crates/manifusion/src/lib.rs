@@ -1,0 +1,4 @@
+//! Probability densities on Riemannian manifolds.
+pub mod error;
+pub mod rng;
+pub mod rows;
