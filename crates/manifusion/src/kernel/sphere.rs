@@ -81,7 +81,9 @@ impl SphereKernel {
         }
         let main = -1.0 / s + kappa * inverse_minus_cot(phi) / phi.max(1e-150);
         let total = main + slope;
-        let relative = (last_order.abs() + last_power) / total.abs();
+        // The geodesic around the other side, which this form leaves out.
+        let image = (1.0 + TAU * TAU / s) * (-TAU * (PI - phi) / s).exp();
+        let relative = (last_order.abs() + last_power) / total.abs() + image;
         // An asymptotic series: when its terms stop falling it says nothing.
         let error = if relative.is_finite() { relative + 1e-15 } else { f64::INFINITY };
         let log_density =
