@@ -36,7 +36,7 @@ def polar_row(kind, a):
     assert mpmath.mnorm(q.T * q - mpmath.eye(k), "f") < 1e-50 and mpmath.mnorm(h - h.T, "f") < 1e-45 * (1 + mpmath.mnorm(h, "f"))
     # two small singular values of a square matrix decide; a tall one also needs the smallest alone
     gap = sigma[-1] + sigma[-2] if n == k else min(sigma[-1] + sigma[-2], sigma[-1])
-    row = {"kind": kind, "rows": n, "cols": k, "a": a, "sigma": sigma, "polar": q, "gap_polar": gap}
+    row = {"kind": kind, "rows": n, "cols": k, "a": a.copy(), "sigma": sigma, "polar": q, "gap_polar": gap}
     own = scipy.linalg.polar(a)[0]
     err = max(abs(own[i, j] - float(q[i, j])) for i in range(n) for j in range(k))
     assert err < 1e-14 * max(1, float(sigma[0] / gap)), (kind, err)

@@ -162,6 +162,36 @@ pub(crate) fn determinant(a: &[f64], n: usize) -> f64 {
     det
 }
 
+/// `b ← A⁻¹ b` by elimination with partial pivoting, which overwrites A; false if A is singular.
+pub(crate) fn solve(a: &mut [f64], n: usize, b: &mut [f64]) -> bool {
+    for j in 0..n {
+        let pivot_row =
+            (j..n).max_by(|&p, &q| a[p * n + j].abs().total_cmp(&a[q * n + j].abs())).unwrap_or(j);
+        for k in 0..n {
+            a.swap(j * n + k, pivot_row * n + k);
+        }
+        b.swap(j, pivot_row);
+        let pivot = a[j * n + j];
+        if !(pivot.abs() > 1e-300) {
+            return false;
+        }
+        for i in j + 1..n {
+            let factor = a[i * n + j] / pivot;
+            for k in j..n {
+                a[i * n + k] -= factor * a[j * n + k];
+            }
+            b[i] -= factor * b[j];
+        }
+    }
+    for i in (0..n).rev() {
+        for k in i + 1..n {
+            b[i] -= a[i * n + k] * b[k];
+        }
+        b[i] /= a[i * n + i];
+    }
+    true
+}
+
 /// Sign of det that a polar factor is asked to have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Determinant {
@@ -219,6 +249,9 @@ fn newton_schulz(x: &mut [f64], n: usize, k: usize, gram: &mut [f64]) -> Option<
 }
 
 fn jacobi_polar(x: &mut [f64], n: usize, k: usize, sign: Determinant) -> f64 {
+    // Entries of size one, so that squares neither overflow nor vanish.
+    let size = x.iter().fold(0.0f64, |size, x| size.max(x.abs()));
+    scale(1.0 / size, x);
     let mut v = scratch(k * k);
     for i in 0..k {
         v[i * k + i] = 1.0;
@@ -357,6 +390,12 @@ mod tests {
         fn determinant_and_cholesky_agree_with_nalgebra(x in matrix(4, 4), b in matrix(4, 1)) {
             let m = DMatrix::from_row_slice(4, 4, &x);
             prop_assert!((determinant(&x, 4) - m.determinant()).abs() < 1e-9);
+            prop_assume!(m.determinant().abs() > 1e-3);
+            let (mut a, mut y) = (x.clone(), b.clone());
+            prop_assert!(solve(&mut a, 4, &mut y));
+            for (row, b) in x.chunks_exact(4).zip(&b) {
+                prop_assert!((dot(row, &y) - b).abs() < 1e-8 * (1.0 + norm(&y)));
+            }
             let spd = &m * m.transpose() + DMatrix::identity(4, 4) * 0.1;
             let mut l: Vec<f64> = spd.iter().copied().collect();
             prop_assert!(cholesky(&mut l, 4));

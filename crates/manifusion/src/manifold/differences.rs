@@ -64,3 +64,36 @@ pub(crate) fn mean_curvature<M: Manifold + ?Sized>(manifold: &M, x: &[f64], h: &
         }
     }
 }
+
+/// The point of M in z + N_xM by the iteration w ← w − P_x(π(w) − z), which contracts while the surface bends little
+/// between x and z. Slow convergence counts as failure: for a chain it is a rejected step.
+pub(super) fn project_along_normal<M: Manifold + ?Sized>(
+    manifold: &M,
+    x: &[f64],
+    z: &mut [f64],
+) -> bool {
+    let tolerance = 1e-11 * (1.0 + norm(x));
+    let mut w = Scratch::from_slice(z);
+    let mut last = f64::INFINITY;
+    for _ in 0..60 {
+        let mut y = w.clone();
+        if manifold.project_point(&mut y).is_err() {
+            return false;
+        }
+        let mut miss = y.clone();
+        axpy(-1.0, z, &mut miss);
+        manifold.project_tangent(x, &mut miss);
+        let size = norm(&miss);
+        if size < tolerance {
+            z.copy_from_slice(&y);
+            return true;
+        }
+        // Also ends for NaN.
+        if !(size < 0.6 * last) {
+            return false;
+        }
+        last = size;
+        axpy(-1.0, &miss, &mut w);
+    }
+    false
+}

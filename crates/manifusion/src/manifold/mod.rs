@@ -104,6 +104,14 @@ pub trait Manifold: Debug + Send + Sync {
         Ok(false)
     }
 
+    /// `z ←` the point of M near z in the affine normal space z + N_xM of another point x; false if it is not found. Chains
+    /// that sample the uniform law step with it.
+    ///
+    /// Default: corrections of the argument of π until the tangential part at x fits.
+    fn project_along_normal(&self, x: &[f64], z: &mut [f64]) -> bool {
+        differences::project_along_normal(self, x, z)
+    }
+
     /// Which space this is, for what only holds on particular ones (exact noise, kernels, priors).
     fn kind(&self) -> Kind {
         Kind::Other

@@ -108,7 +108,7 @@ impl Manifold for Stiefel {
 
 /// The polar factor of a matrix without full rank is not determined.
 pub(super) fn rank_error<M: Manifold>(manifold: &M, ratio: f64) -> Result<(), PointError> {
-    if ratio > 1e-12 {
+    if ratio > 1e-13 {
         return Ok(());
     }
     let reason = "ratio of the smallest to the largest singular value";

@@ -3,10 +3,11 @@
 use rand_distr::{Distribution, Gamma};
 
 use super::ancestral::AncestralProcess;
+use super::two_sphere;
 use crate::linalg::{axpy, dot, scratch};
 use crate::manifold::{Kind, Manifold};
 use crate::prior::{Langevin, Prior};
-use crate::rng::Stream;
+use crate::rng::{Stream, Streams};
 
 /// The exact law of Y_s | Y_0, block by block of coordinates.
 #[derive(Clone, Debug)]
@@ -30,8 +31,19 @@ impl ExactNoise {
         Some(Self { blocks })
     }
 
+    /// `y ← Y_s` for consecutive rows, numbered from `first_row`.
+    pub(super) fn apply_rows(&self, streams: &Streams, first_row: u64, s: &[f64], y: &mut [f64]) {
+        if let [(_, Block::Sphere { dim: 2, ancestral })] = &self.blocks[..] {
+            return two_sphere::apply_rows(ancestral, streams, first_row, s, y);
+        }
+        let m = y.len() / s.len();
+        for (i, (y, &s)) in y.chunks_exact_mut(m).zip(s).enumerate() {
+            self.apply(y, s, &mut streams.stream(first_row + i as u64, 0));
+        }
+    }
+
     /// `y ← Y_s` from Y_0 = y.
-    pub(super) fn apply(&self, y: &mut [f64], s: f64, stream: &mut Stream) {
+    fn apply(&self, y: &mut [f64], s: f64, stream: &mut Stream) {
         for (at, block) in &self.blocks {
             let y = &mut y[at.clone()];
             match block {

@@ -1,7 +1,8 @@
 //! Heun steps for a chunk of rows, with the manifold known at compile time where that pays.
 
+use super::sphere_walk;
 use crate::error::SolveError;
-use crate::manifold::{Kind, Manifold, Sphere, Torus};
+use crate::manifold::{Kind, Manifold};
 use crate::prior::Prior;
 use crate::rng::Streams;
 use crate::sde::{Heun, NoDrift, PriorDrift, integrate_fixed};
@@ -16,19 +17,23 @@ pub(super) fn walk(
     s: &[f64],
     y: &mut [f64],
 ) -> Result<(), SolveError> {
-    // The projections are a few instructions on these two: through a virtual call they would cost as much again.
-    match manifold.kind() {
-        Kind::Sphere { dim } if prior.is_driftless() => {
-            if let Ok(sphere) = Sphere::new(dim) {
-                return run(&sphere, steps, streams, first_row, s, y);
+    // Where a step is a few dozen instructions it pays to know the manifold at compile time.
+    if prior.is_driftless() {
+        match manifold.kind() {
+            Kind::Sphere { dim: 1 } | Kind::Torus { dim: 1 } => {
+                sphere_walk::walk::<2>(steps, streams, first_row, s, y);
+                return check_finite(s, 2, y);
             }
-        }
-        Kind::Torus { dim } if prior.is_driftless() => {
-            if let Ok(torus) = Torus::new(dim) {
-                return run(&torus, steps, streams, first_row, s, y);
+            Kind::Sphere { dim: 2 } => {
+                sphere_walk::walk::<3>(steps, streams, first_row, s, y);
+                return check_finite(s, 3, y);
             }
+            Kind::Sphere { dim: 3 } => {
+                sphere_walk::walk::<4>(steps, streams, first_row, s, y);
+                return check_finite(s, 4, y);
+            }
+            _ => {}
         }
-        _ => {}
     }
     if prior.is_driftless() {
         return run(manifold, steps, streams, first_row, s, y);
@@ -49,4 +54,15 @@ fn run<M: Manifold + ?Sized>(
     let mut heun = Heun::new(manifold, NoDrift, 1.0);
     let start = vec![0.0; s.len()];
     integrate_fixed(&mut heun, streams, first_row, &start, s, steps, y)
+}
+
+/// The lanes do not stop at a bad row; it is found afterwards.
+fn check_finite(s: &[f64], width: usize, y: &[f64]) -> Result<(), SolveError> {
+    for (row, y) in y.chunks_exact(width).enumerate() {
+        if let Some(&value) = y.iter().find(|y| !y.is_finite()) {
+            let quantity = "a coordinate";
+            return Err(SolveError::NotFinite { row, time: s[row], quantity, value });
+        }
+    }
+    Ok(())
 }

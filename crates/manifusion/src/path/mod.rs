@@ -3,6 +3,8 @@
 mod ancestral;
 mod exact;
 mod heun;
+mod sphere_walk;
+mod two_sphere;
 
 use std::sync::Arc;
 
@@ -103,9 +105,7 @@ impl NoisingPath {
             let row = first_row + first as u64;
             match &self.scheme {
                 Scheme::Exact(noise) => {
-                    for (i, (y, &s)) in chunk.chunks_exact_mut(m).zip(times).enumerate() {
-                        noise.apply(y, s, &mut streams.stream(row + i as u64, 0));
-                    }
+                    noise.apply_rows(streams, row, times, chunk);
                     Ok(())
                 }
                 Scheme::Heun { steps } => heun::walk(

@@ -185,28 +185,11 @@ impl<'a> Chain<'a> {
     }
 }
 
-/// The point y of M with P_x(y − x) = v, by correcting the argument of π until the tangential part fits.
+/// The point y of M with P_x(y − x) = v.
 fn along_normal(manifold: &dyn Manifold, x: &[f64], v: &[f64]) -> Option<Scratch> {
-    let mut z = Scratch::from_slice(x);
-    axpy(1.0, v, &mut z);
-    let tolerance = 1e-10 * (1.0 + norm(x));
-    for _ in 0..50 {
-        let mut y = z.clone();
-        manifold.project_point(&mut y).ok()?;
-        let mut miss = y.clone();
-        axpy(-1.0, x, &mut miss);
-        manifold.project_tangent(x, &mut miss);
-        axpy(-1.0, v, &mut miss);
-        let size = norm(&miss);
-        if size < tolerance {
-            return Some(y);
-        }
-        if !size.is_finite() {
-            return None;
-        }
-        axpy(-1.0, &miss, &mut z);
-    }
-    None
+    let mut y = Scratch::from_slice(x);
+    axpy(1.0, v, &mut y);
+    manifold.project_along_normal(x, &mut y).then_some(y)
 }
 
 /// A graph over the tangent ball of radius `radius` at `centre`.
@@ -218,14 +201,12 @@ struct Patch {
 
 impl Patch {
     fn contains(&self, manifold: &dyn Manifold, x: &[f64]) -> bool {
-        let m = x.len();
         let mut v = Scratch::from_slice(x);
         axpy(-1.0, &self.centre, &mut v);
         if norm(&v) > 4.0 * self.radius {
             return false;
         }
         manifold.project_tangent(&self.centre, &mut v);
-        debug_assert_eq!(v.len(), m);
         norm(&v) < self.radius
             && along_normal(manifold, &self.centre, &v)
                 .is_some_and(|y| distance(&y, x) < 1e-6 * (1.0 + norm(x)))

@@ -52,9 +52,21 @@ impl Streams {
     pub fn fill_normal(&self, row: u64, step: u64, first_pair: u32, out: &mut [f64]) {
         normal::fill(self.key, counter(row, step), first_pair, out);
     }
+
+    /// Normals number 2·`pair` and 2·`pair` + 1 of `L` consecutive rows at step 0: the same numbers as
+    /// [`Self::fill_normal`], with rows in lanes. Vectorised where the caller is.
+    #[inline(always)]
+    pub(crate) fn row_normals<const L: usize>(
+        &self,
+        first_row: u64,
+        pair: u32,
+    ) -> ([f64; L], [f64; L]) {
+        normal::row_pairs(self.key, first_row, pair)
+    }
 }
 
 /// Philox's counter at block 0: word 0 counts blocks, the others hold step and row.
+#[inline(always)]
 fn counter(row: u64, step: u64) -> [u32; 4] {
     debug_assert!(row < 1 << 48 && step < 1 << 48, "row {row} or step {step} beyond 2^48");
     [0, step as u32, row as u32, ((step >> 32) as u32 & 0xffff) | ((row >> 32) as u32) << 16]

@@ -8,34 +8,38 @@ const W1: u32 = 0xbb67_ae85;
 
 /// One block: four words from a key and a counter.
 pub(super) fn philox(key: [u32; 2], counter: [u32; 4]) -> [u32; 4] {
-    let lanes = philox_lanes::<1>(key, counter, 0);
-    [lanes[0][0], lanes[1][0], lanes[2][0], lanes[3][0]]
+    let ([low], [high]) = philox_lanes::<1>(key, counter.map(|word| [u64::from(word)]));
+    [low as u32, (low >> 32) as u32, high as u32, (high >> 32) as u32]
 }
 
-/// `L` consecutive blocks, word by word: `out[w][l]` is word `w` of block `first + l`.
+/// `L` blocks at once, counters given word by word (each word in a u64 of its own, so that a product 32 × 32 → 64 is one
+/// vector instruction). A block is two numbers of 64 bits: words 0 and 1, and words 2 and 3.
 #[inline(always)]
 pub(super) fn philox_lanes<const L: usize>(
     mut key: [u32; 2],
-    counter: [u32; 4],
-    first: u32,
-) -> [[u32; L]; 4] {
-    // Each u32 sits in a u64 so that the 32 × 32 → 64 products map to one vector instruction.
-    let mut c = counter.map(|word| [u64::from(word); L]);
-    for l in 0..L {
-        c[0][l] = u64::from(counter[0].wrapping_add(first).wrapping_add(l as u32));
-    }
+    counters: [[u64; L]; 4],
+) -> ([u64; L], [u64; L]) {
+    const LOW: u64 = 0xffff_ffff;
+    let [mut c0, mut c1, mut c2, mut c3] = counters;
     for _ in 0..10 {
+        let (k0, k1) = (u64::from(key[0]), u64::from(key[1]));
         for l in 0..L {
-            let p0 = u64::from(M0) * c[0][l];
-            let p1 = u64::from(M1) * c[2][l];
-            c[0][l] = (p1 >> 32) ^ c[1][l] ^ u64::from(key[0]);
-            c[1][l] = p1 & 0xffff_ffff;
-            c[2][l] = (p0 >> 32) ^ c[3][l] ^ u64::from(key[1]);
-            c[3][l] = p0 & 0xffff_ffff;
+            // The mask tells the compiler that both factors have 32 bits.
+            let p0 = u64::from(M0) * (c0[l] & LOW);
+            let p1 = u64::from(M1) * (c2[l] & LOW);
+            c0[l] = (p1 >> 32) ^ c1[l] ^ k0;
+            c1[l] = p1 & LOW;
+            c2[l] = (p0 >> 32) ^ c3[l] ^ k1;
+            c3[l] = p0 & LOW;
         }
         key = [key[0].wrapping_add(W0), key[1].wrapping_add(W1)];
     }
-    c.map(|word| word.map(|value| value as u32))
+    let (mut low, mut high) = ([0; L], [0; L]);
+    for l in 0..L {
+        low[l] = c0[l] | c1[l] << 32;
+        high[l] = c2[l] | c3[l] << 32;
+    }
+    (low, high)
 }
 
 #[cfg(test)]
@@ -58,11 +62,12 @@ mod tests {
 
     #[test]
     fn lanes_equal_single_blocks() {
-        let (key, counter) = ([3, 5], [0, 11, 12, 13]);
-        let lanes = philox_lanes::<8>(key, counter, 100);
+        let key = [3, 5];
+        let blocks: [u64; 8] = std::array::from_fn(|l| 100 + l as u64);
+        let (low, high) = philox_lanes(key, [blocks, [11; 8], [12; 8], [13; 8]]);
         for l in 0..8 {
-            let block = philox(key, [100 + l as u32, 11, 12, 13]);
-            assert_eq!(block, [lanes[0][l], lanes[1][l], lanes[2][l], lanes[3][l]]);
+            let [a, b, c, d] = philox(key, [100 + l as u32, 11, 12, 13]).map(u64::from);
+            assert_eq!((a | b << 32, c | d << 32), (low[l], high[l]));
         }
     }
 }

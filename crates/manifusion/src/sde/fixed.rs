@@ -32,25 +32,24 @@ pub fn integrate_fixed(
             return Err(SolveError::Time { row, time: t1, expected });
         }
     }
-    // A row's normals are one sequence in bulk; a padded stride keeps each step's block on a pair's boundary.
-    let stride = noise_dim.next_multiple_of(2);
-    let block = steps.min(128);
+    // A row's normals are one sequence, drawn for an even number of steps at a time because normals come in pairs.
+    let block = steps.next_multiple_of(2).min(128);
     let rows: Vec<usize> = (0..n).map(|i| first_row as usize + i).collect();
     let dt: Vec<f64> = t0.iter().zip(t1).map(|(t0, t1)| (t1 - t0) / steps as f64).collect();
     let mut t = t0.to_vec();
-    let mut noise = vec![0.0; n * block * stride];
+    let mut noise = vec![0.0; n * block * noise_dim];
     let mut db = vec![0.0; n * noise_dim];
     for step in 0..steps {
         let within = step % block;
         if within == 0 {
-            let first_pair = (step * stride / 2) as u32;
-            for (row, z) in noise.chunks_exact_mut(block * stride).enumerate() {
+            let first_pair = (step * noise_dim / 2) as u32;
+            for (row, z) in noise.chunks_exact_mut(block * noise_dim).enumerate() {
                 streams.fill_normal(first_row + row as u64, 0, first_pair, z);
             }
         }
         for i in 0..n {
             let root = dt[i].sqrt();
-            let z = &noise[(i * block + within) * stride..][..noise_dim];
+            let z = &noise[(i * block + within) * noise_dim..][..noise_dim];
             for (db, z) in db[i * noise_dim..(i + 1) * noise_dim].iter_mut().zip(z) {
                 *db = root * z;
             }

@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use super::{Manifold, check_finite};
 use crate::error::{PointError, SpecError};
 use crate::linalg::{
-    Scratch, axpy, cholesky, dot, norm, scratch, solve_lower, solve_lower_transposed,
+    Scratch, axpy, cholesky, dot, norm, scratch, solve, solve_lower, solve_lower_transposed,
 };
 use crate::rng::Streams;
 
@@ -168,6 +168,39 @@ impl<C: Constraints> Manifold for LevelSet<C> {
         }
         let residual = self.residual(x);
         Err(PointError::NoConvergence { manifold: self.name(), residual, iterations: ITERATIONS })
+    }
+
+    /// Newton's method for c(z + J(x)ᵀa) = 0 in the k numbers a.
+    fn project_along_normal(&self, x: &[f64], z: &mut [f64]) -> bool {
+        let (m, k) = (x.len(), self.constraints.count());
+        let normals = self.linearise(x).jacobian;
+        for _ in 0..20 {
+            let lin = self.linearise(z);
+            // The k × k matrix J(z)J(x)ᵀ.
+            let mut matrix = scratch(k * k);
+            for i in 0..k {
+                for j in 0..k {
+                    matrix[i * k + j] =
+                        dot(&lin.jacobian[i * m..(i + 1) * m], &normals[j * m..(j + 1) * m]);
+                }
+            }
+            let mut a = lin.c;
+            if !solve(&mut matrix, k, &mut a) {
+                return false;
+            }
+            let mut step = 0.0;
+            for (a, normal) in a.iter().zip(normals.chunks_exact(m)) {
+                axpy(-a, normal, z);
+                step += a * a * dot(normal, normal);
+            }
+            if !step.is_finite() {
+                return false;
+            }
+            if step.sqrt() < 1e-9 * (1.0 + norm(z)) {
+                return true;
+            }
+        }
+        false
     }
 
     /// Length of the Newton step, the distance to first order.
