@@ -5,7 +5,7 @@
 //! ∇_g·(P f)(x) = Σⱼ eⱼᵀ (∂f/∂x) eⱼ + ⟨H(x), f(x)⟩,
 //!
 //! because P·DP·P = 0: the derivative of the projection only sees the normal part of f. With f = Pf this is
-//! the paper's [eq:riem-div-ambient]. Neither e nor H depends on the field, so geometry enters a loss as
+//! the paper's `eq:riem-div-ambient`. Neither e nor H depends on the field, so geometry enters a loss as
 //! constant arrays, [`Probes`], and the field supplies its value and (∂f/∂x)e.
 
 use crate::error::{ShapeError, SolveError};
@@ -14,7 +14,7 @@ use crate::manifold::{Kind, Manifold};
 use crate::rng::Streams;
 use crate::rows::{Rows, expect_len};
 
-/// How the trace over the tangent space is taken (paper, section [sec:div]).
+/// How the trace over the tangent space is taken (paper, section `sec:div`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Estimator {
     /// Exact: the manifold's own tangent frame, in closed form where there is one.
@@ -221,7 +221,7 @@ fn closest_point_directions(
     Ok(())
 }
 
-/// Coordinate directions and h from the chart's own formula [eq:riem-div-coord].
+/// Coordinate directions and h from the chart's own formula `eq:riem-div-coord`.
 fn intrinsic(manifold: &dyn Manifold, x: &[f64], e: &mut [f64], h: &mut [f64]) {
     if matches!(manifold.kind(), Kind::Torus { .. }) {
         // x = (cos θ, sin θ, …), |G| = 1: the divergence is Σ ∂θⱼ⟨f, ∂x/∂θⱼ⟩ and ∂²x/∂θⱼ² = −x.

@@ -1,5 +1,5 @@
 //! The hyperboloid H^d_K ⊂ ℝ^{d+1} with the metric g_E induced by the *Euclidean* product, as the paper
-//! models it (appendix [app:hyperbolics]). For the Lorentz metric g_L on the same points see
+//! models it (appendix `app:hyperbolics`). For the Lorentz metric g_L on the same points see
 //! [`Lorentz`](super::Lorentz).
 
 use super::sphere::reflected_frame;

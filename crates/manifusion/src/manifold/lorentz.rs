@@ -1,5 +1,5 @@
 //! Hyperbolic space proper: the points of [`Hyperboloid`] with the Lorentz metric g_L, the alternative
-//! that the paper names in appendix [app:hyperbolics]. Its metric is not induced by the ambient Euclidean
+//! that the paper names in appendix `app:hyperbolics`. Its metric is not induced by the ambient Euclidean
 //! product, so it is not a [`Manifold`](super::Manifold); it has the internal coordinates y instead.
 
 use super::{Hyperboloid, Manifold};
@@ -165,7 +165,7 @@ impl Lorentz {
         div_euclid - 2.0 * k * dot(y, &field[1..]) / (1.0 + 2.0 * k * dot(y, y))
     }
 
-    /// ∇_{g_L}·V in internal coordinates [eq:riem-div-coord]: Σᵢ ∂ṽᵢ/∂yᵢ − ⟨y, ṽ⟩/x₀², from the chart
+    /// ∇_{g_L}·V in internal coordinates `eq:riem-div-coord`: Σᵢ ∂ṽᵢ/∂yᵢ − ⟨y, ṽ⟩/x₀², from the chart
     /// components ṽ = V_y and their flat divergence Σᵢ ∂ṽᵢ/∂yᵢ.
     pub fn divergence_from_chart(&self, x: &[f64], field: &[f64], flat_divergence: f64) -> f64 {
         flat_divergence - dot(&x[1..], &field[1..]) / (x[0] * x[0])

@@ -112,7 +112,7 @@ impl<M: Parametrisation> Manifold for Parametrised<M> {
         Ok(())
     }
 
-    /// II(e,e) = (I − P) D²ψ[w,w] with Dψ[w] = e, summed over a frame; the second derivatives are exact.
+    /// `II(e,e) = (I − P) D²ψ[w,w]` with `Dψ[w] = e`, summed over a frame; the second derivatives are exact.
     fn mean_curvature(&self, x: &[f64], h: &mut [f64]) {
         let u = self.coordinates(x);
         let Some((_, factor)) = self.tangents(&u) else {

@@ -1,4 +1,4 @@
-//! The unit sphere S^d ⊂ ℝ^{d+1} (paper, appendix [app:spheres]).
+//! The unit sphere S^d ⊂ ℝ^{d+1} (paper, appendix `app:spheres`).
 
 use std::f64::consts::PI;
 

@@ -1,4 +1,4 @@
-//! The flat torus T^d = (S¹)^d ⊂ ℝ^{2d} (paper, appendix [app:spheres]).
+//! The flat torus T^d = (S¹)^d ⊂ ℝ^{2d} (paper, appendix `app:spheres`).
 
 use std::f64::consts::TAU;
 

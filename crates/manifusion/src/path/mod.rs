@@ -1,4 +1,4 @@
-//! The noising path: draws Y_s given Y_0 = y, one time per row (inference SDE [eq:fixed-inference]).
+//! The noising path: draws Y_s given Y_0 = y, one time per row (inference SDE `eq:fixed-inference`).
 
 mod ancestral;
 mod exact;
@@ -21,7 +21,7 @@ use crate::rows::{Rows, RowsMut, expect_len};
 /// How Y_s is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PathChoice {
-    /// Exact where a law is known, else Heun with 100 steps, the paper's number [tab:elbo_steps].
+    /// Exact where a law is known, else Heun with 100 steps, the paper's number `tab:elbo_steps`.
     Auto,
     /// Exact, or an error where no law is known.
     Exact,

@@ -1,4 +1,4 @@
-//! The prior p₀ and the Langevin drift U₀ = ½∇_g log p₀ that it induces (paper, section [sec:fixed-inf]).
+//! The prior p₀ and the Langevin drift U₀ = ½∇_g log p₀ that it induces (paper, section `sec:fixed-inf`).
 
 mod hyperbolic_normal;
 mod long_run;

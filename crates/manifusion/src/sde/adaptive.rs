@@ -9,7 +9,7 @@ use crate::brownian::{BrownianTree, Dyadic, MAX_LEVEL};
 use crate::error::{ShapeError, SolveError};
 use crate::rows::expect_len;
 
-/// Tolerances and limits. The defaults are the paper's [tab:adaptive-detail].
+/// Tolerances and limits. The defaults are the paper's `tab:adaptive-detail`.
 #[derive(Clone, Copy, Debug)]
 pub struct AdaptiveOptions {
     /// Relative tolerance per component.

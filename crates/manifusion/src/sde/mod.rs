@@ -58,7 +58,7 @@ impl Drift for NoDrift {
     }
 }
 
-/// f = U₀ of a prior: the inference SDE [eq:fixed-inference].
+/// f = U₀ of a prior: the inference SDE `eq:fixed-inference`.
 #[derive(Clone, Copy, Debug)]
 pub struct PriorDrift<'a>(pub &'a dyn Prior);
 
