@@ -23,6 +23,13 @@ pub enum Clock {
         /// End.
         t1: f64,
     },
+    /// Generative time t = end − s with s falling from `end` to `s_min` by equal factors.
+    LogBackwards {
+        /// T: s at the start.
+        end: f64,
+        /// s at the end, positive.
+        s_min: f64,
+    },
 }
 
 impl Clock {
@@ -34,6 +41,13 @@ impl Clock {
                 // The ends exactly, so that consecutive solves join.
                 if tau >= 1.0 { t1 } else { t0 * (tau * (t1 / t0).ln()).exp() }
             }
+            Self::LogBackwards { end, s_min } => {
+                if tau >= 1.0 {
+                    end - s_min
+                } else {
+                    end - end * (tau * (s_min / end).ln()).exp()
+                }
+            }
         }
     }
 
@@ -42,6 +56,7 @@ impl Clock {
         match *self {
             Self::Linear { t0, t1 } => t1 - t0,
             Self::Log { t0, t1 } => (t1 / t0).ln(),
+            Self::LogBackwards { end, s_min } => (end / s_min).ln(),
         }
     }
 
@@ -50,6 +65,7 @@ impl Clock {
         match *self {
             Self::Linear { t0, t1 } => t0.is_finite() && t1.is_finite() && t1 > t0,
             Self::Log { t0, t1 } => t0 > 0.0 && t1.is_finite() && t1 > t0,
+            Self::LogBackwards { end, s_min } => s_min > 0.0 && end.is_finite() && end > s_min,
         }
     }
 }

@@ -95,6 +95,19 @@ impl Estimator {
 }
 
 impl Probes {
+    /// [`Probes::fill`] for rows that are numbered one by one, at step 0.
+    pub fn fill_numbered(
+        &mut self,
+        manifold: &dyn Manifold,
+        estimator: Estimator,
+        x: Rows<'_>,
+        streams: &Streams,
+        rows: &[usize],
+    ) -> Result<(), SolveError> {
+        expect_len(rows.len(), x.len())?;
+        self.fill_with(manifold, estimator, x, streams, |i| rows[i] as u64, 0)
+    }
+
     /// Directions and h at every row of `x`. Random directions are drawn from (`first_row` + row, `step`).
     pub fn fill(
         &mut self,
@@ -103,6 +116,18 @@ impl Probes {
         x: Rows<'_>,
         streams: &Streams,
         first_row: u64,
+        step: u64,
+    ) -> Result<(), SolveError> {
+        self.fill_with(manifold, estimator, x, streams, |i| first_row + i as u64, step)
+    }
+
+    fn fill_with(
+        &mut self,
+        manifold: &dyn Manifold,
+        estimator: Estimator,
+        x: Rows<'_>,
+        streams: &Streams,
+        number: impl Fn(usize) -> u64,
         step: u64,
     ) -> Result<(), SolveError> {
         estimator.check(manifold)?;
@@ -117,7 +142,7 @@ impl Probes {
         self.h.resize(x.len() * m, 0.0);
         let blocks = self.e.chunks_exact_mut(self.per_row * m).zip(self.h.chunks_exact_mut(m));
         for (i, (x, (e, h))) in x.rows().zip(blocks).enumerate() {
-            let row = first_row + i as u64;
+            let row = number(i);
             match estimator {
                 Estimator::Frame => manifold.frame(x, e),
                 Estimator::RandomFrame => random_frame(manifold, x, streams, row, step, e),

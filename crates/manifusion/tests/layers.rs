@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 /// Module → the modules it may use besides itself.
-const ALLOWED: [(&str, &[&str]); 18] = [
+const ALLOWED: [(&str, &[&str]); 22] = [
     ("error", &[]),
     ("rows", &["error"]),
     ("linalg", &[]),
@@ -19,6 +19,41 @@ const ALLOWED: [(&str, &[&str]); 18] = [
     ("kernel", &["error", "linalg", "rows", "manifold", "prior"]),
     ("path", &["error", "linalg", "rng", "rows", "parallel", "manifold", "prior", "sde", "kernel"]),
     ("check", &["error", "linalg", "rng", "rows", "manifold", "prior", "divergence", "path"]),
+    ("field", &["error", "linalg", "rng", "rows", "manifold", "divergence"]),
+    ("model", &["error", "manifold", "prior", "field"]),
+    (
+        "likelihood",
+        &[
+            "error",
+            "linalg",
+            "rng",
+            "rows",
+            "parallel",
+            "manifold",
+            "prior",
+            "divergence",
+            "brownian",
+            "ode",
+            "sde",
+            "field",
+            "model",
+        ],
+    ),
+    (
+        "sample",
+        &[
+            "error",
+            "rng",
+            "rows",
+            "parallel",
+            "divergence",
+            "brownian",
+            "ode",
+            "sde",
+            "field",
+            "model",
+        ],
+    ),
     ("nn", &["rng", "rows", "error", "optim"]),
     ("optim", &["rng", "error"]),
     ("time", &["rng", "error", "optim"]),

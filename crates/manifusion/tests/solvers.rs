@@ -221,7 +221,7 @@ fn adaptive_solutions_converge_to_the_path() {
         };
         let mut x = start.repeat(n);
         let mut stepper = Heun::new(&sphere, NoDrift, 1.0);
-        let stats = integrate_adaptive(&mut stepper, &tree, 0, &options, &mut x).unwrap();
+        let stats = integrate_adaptive(&mut stepper, &tree, 0, &options, &mut x, None).unwrap();
         let sum: f64 = x.iter().zip(&fine).map(|(a, b)| (a - b).powi(2)).sum();
         errors.push((sum / n as f64).sqrt());
         work.push(stats.accepted);
@@ -244,10 +244,10 @@ fn adaptive_rows_are_independent() {
     let options = AdaptiveOptions { at_min_step: AtMinStep::Accept, ..Default::default() };
     let mut stepper = Heun::new(manifold.as_ref(), PriorDrift(prior.as_ref()), 1.0);
     let mut all = start.clone();
-    integrate_adaptive(&mut stepper, &tree, 0, &options, &mut all).unwrap();
+    integrate_adaptive(&mut stepper, &tree, 0, &options, &mut all, None).unwrap();
     for row in 0..6 {
         let mut one = start[3 * row..3 * row + 3].to_vec();
-        integrate_adaptive(&mut stepper, &tree, row as u64, &options, &mut one).unwrap();
+        integrate_adaptive(&mut stepper, &tree, row as u64, &options, &mut one, None).unwrap();
         assert_eq!(one, all[3 * row..3 * row + 3]);
     }
 }
@@ -397,7 +397,7 @@ fn solvers_say_why_they_cannot_go_on() {
     let mut x = vec![0.6, 0.0, 0.8];
     let mut stepper = Heun::new(sphere.as_ref(), NoDrift, 1.0);
     let error =
-        integrate_adaptive(&mut stepper, &tree(1, 1.0, 3), 0, &options, &mut x).unwrap_err();
+        integrate_adaptive(&mut stepper, &tree(1, 1.0, 3), 0, &options, &mut x, None).unwrap_err();
     assert!(matches!(error, SolveError::StepTooSmall { row: 0, .. }), "{error}");
 
     // Steps that leave the light cone of H².

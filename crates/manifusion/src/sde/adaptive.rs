@@ -75,13 +75,15 @@ impl Row {
     }
 }
 
-/// Moves every row along the whole clock of `tree`. Row i of `x` uses the path of row `first_row` + i.
+/// Moves every row along the whole clock of `tree`. Row i of `x` uses the path of row `first_row` + i. The accepted intervals
+/// (each taken in two halves) are appended to `trace`, with their row in `x`, in the order of each row.
 pub fn integrate_adaptive(
     stepper: &mut dyn Stepper,
     tree: &BrownianTree,
     first_row: u64,
     options: &AdaptiveOptions,
     x: &mut [f64],
+    mut trace: Option<&mut Vec<(usize, Dyadic)>>,
 ) -> Result<AdaptiveStats, SolveError> {
     let width = stepper.width();
     check_input(tree, options, width, x)?;
@@ -141,6 +143,9 @@ pub fn integrate_adaptive(
                 stats.forced += 1;
             }
             stats.accepted += 1;
+            if let Some(trace) = trace.as_deref_mut() {
+                trace.push((row.number, row.at));
+            }
             x[row.number * width..(row.number + 1) * width].copy_from_slice(batch.fine_row(i));
             row.at = next_interval(row.at, error, options.min_level);
         }

@@ -5,12 +5,14 @@
 //! [`crate::parallel`], over chunks of rows.
 
 mod adaptive;
+mod along_path;
 mod euler_maruyama;
 mod fixed;
 mod heun;
 mod lorentz_brownian;
 
 pub use adaptive::{AdaptiveOptions, AdaptiveStats, AtMinStep, integrate_adaptive};
+pub use along_path::{integrate_halved, integrate_uniform};
 pub use euler_maruyama::EulerMaruyama;
 pub use fixed::integrate_fixed;
 pub use heun::Heun;

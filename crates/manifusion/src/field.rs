@@ -1,0 +1,108 @@
+//! A vector field a(x, s) with directional derivatives, and what geometry makes of it.
+
+use std::fmt::Debug;
+
+use crate::divergence::{Estimator, Probes};
+use crate::error::SolveError;
+use crate::linalg::dot;
+use crate::manifold::Manifold;
+use crate::rng::Streams;
+use crate::rows::Rows;
+
+/// The variational field a(x, s): a trained network, or a score that is known.
+pub trait Field: Debug + Send + Sync {
+    /// `a ← a(x, s)`, n × m, and `jvp ← (∂a/∂x) e` for `per_row` directions of each row (`e` and `jvp` are n × per_row × m). The normal
+    /// part of a is ignored by everything that uses it.
+    fn eval(
+        &self,
+        x: Rows<'_>,
+        s: &[f64],
+        per_row: usize,
+        e: &[f64],
+        a: &mut [f64],
+        jvp: &mut [f64],
+    ) -> Result<(), SolveError>;
+}
+
+/// Value, norm and divergence of P a on a batch, with the buffers that they need.
+#[derive(Clone, Debug)]
+pub struct FieldValues {
+    estimator: Estimator,
+    probes: Probes,
+    jvp: Vec<f64>,
+    /// P a, n × m.
+    pub a: Vec<f64>,
+    /// ∇_g·(P a), n.
+    pub div: Vec<f64>,
+}
+
+impl FieldValues {
+    /// Buffers for divergences by this estimator.
+    pub fn new(estimator: Estimator) -> Self {
+        let (jvp, a, div) = (Vec::new(), Vec::new(), Vec::new());
+        Self { estimator, probes: Probes::default(), jvp, a, div }
+    }
+
+    /// P a alone, without a divergence.
+    pub fn project(
+        &mut self,
+        manifold: &dyn Manifold,
+        field: &dyn Field,
+        x: Rows<'_>,
+        s: &[f64],
+    ) -> Result<(), SolveError> {
+        self.a.resize(x.as_slice().len(), 0.0);
+        field.eval(x, s, 0, &[], &mut self.a, &mut [])?;
+        for (x, a) in x.rows().zip(self.a.chunks_exact_mut(x.width())) {
+            manifold.project_tangent(x, a);
+        }
+        check_finite("the field", s, x.width(), &self.a)
+    }
+
+    /// P a and its divergence. Random probes of row i are those of `rows[i]`, the same at every call.
+    pub fn evaluate(
+        &mut self,
+        manifold: &dyn Manifold,
+        field: &dyn Field,
+        rows: &[usize],
+        x: Rows<'_>,
+        s: &[f64],
+        probes: &Streams,
+    ) -> Result<(), SolveError> {
+        let m = x.width();
+        self.probes.fill_numbered(manifold, self.estimator, x, probes, rows)?;
+        self.a.resize(x.as_slice().len(), 0.0);
+        self.jvp.resize(self.probes.e.len(), 0.0);
+        self.div.resize(x.len(), 0.0);
+        field.eval(x, s, self.probes.per_row, &self.probes.e, &mut self.a, &mut self.jvp)?;
+        let (a, jvp) = (Rows::new(&self.a, m)?, Rows::new(&self.jvp, m)?);
+        self.probes.divergence(a, jvp, &mut self.div)?;
+        for (x, a) in x.rows().zip(self.a.chunks_exact_mut(m)) {
+            manifold.project_tangent(x, a);
+        }
+        check_finite("the field", s, m, &self.a)?;
+        check_finite("the divergence", s, 1, &self.div)
+    }
+
+    /// |P a|² of row i.
+    pub fn norm2(&self, i: usize) -> f64 {
+        let m = self.a.len() / self.div.len();
+        let a = &self.a[i * m..(i + 1) * m];
+        dot(a, a)
+    }
+}
+
+fn check_finite(
+    quantity: &'static str,
+    s: &[f64],
+    width: usize,
+    values: &[f64],
+) -> Result<(), SolveError> {
+    match values.iter().position(|v| !v.is_finite()) {
+        Some(at) => {
+            let row = at / width;
+            Err(SolveError::NotFinite { row, time: s[row], quantity, value: values[at] })
+        }
+        None => Ok(()),
+    }
+}

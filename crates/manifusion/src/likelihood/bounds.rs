@@ -1,0 +1,284 @@
+//! The Riemannian CT-ELBO `eq:ct-elbo-time2` along whole paths, and its K-sample form, the KELBO (`sec:kelbo`).
+//!
+//! log L = log p₀(Y_T) − ∫ [½|Pa|² + ∇_g·(Pa − U₀)] ds − ∫ a·dB̂ along the inference path; ELBO = E log L and
+//! KELBO_K = E log (1/K)Σ L_i. The quadrature decides whether these are bounds at all: the integrands grow like 1/s, so the
+//! clock is logarithmic in s, the ds-integral is a trapezoid, the Itô integral is summed with the increments that drove the path
+//! (see [`ItoRule`]), and log L is part of the state whose error the step doubling controls.
+
+use std::sync::Mutex;
+
+use crate::brownian::{BrownianTree, Clock};
+use crate::divergence::Estimator;
+use crate::error::SolveError;
+use crate::field::FieldValues;
+use crate::linalg::{dot, log_sum_exp};
+use crate::model::Diffusion;
+use crate::parallel;
+use crate::rng::Streams;
+use crate::rows::Rows;
+use crate::sde::{
+    AdaptiveOptions, AdaptiveStats, AtMinStep, Heun, PriorDrift, Stepper, integrate_adaptive,
+    integrate_halved,
+};
+
+/// How paths are drawn and integrated.
+#[derive(Clone, Copy, Debug)]
+pub struct BoundOptions {
+    /// K.
+    pub num_paths: usize,
+    /// Tolerances; the state is (Y, log L).
+    pub adaptive: AdaptiveOptions,
+    /// Divergence; Hutchinson probes differ between paths and stay the same along each.
+    pub estimator: Estimator,
+    /// How the stochastic integral is summed.
+    pub rule: ItoRule,
+    /// Seed of paths and probes.
+    pub seed: u64,
+    /// Whether every step is halved once more, for the value that is printed beside the bound.
+    pub halved: bool,
+}
+
+/// Sums for the Itô integral ∫ a·dB̂.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ItoRule {
+    /// Σ a(Y_k)·ΔB_k, as in the paper. Its mean is zero at any step, its error per step of order Δ.
+    LeftPoint,
+    /// Σ ½(a(Y_k) + a(Y_{k+1}))·ΔB_k − ½∫∇_g·(Pa) ds, the same integral in Stratonovich form. Its error per step is of order Δ^{3/2}.
+    Stratonovich,
+}
+
+impl Default for BoundOptions {
+    fn default() -> Self {
+        let adaptive = AdaptiveOptions {
+            rtol: 1e-3,
+            atol: 3e-3,
+            min_step: 1e-4,
+            at_min_step: AtMinStep::Accept,
+            first_level: 7,
+            min_level: 5,
+            ..AdaptiveOptions::default()
+        };
+        let (estimator, rule) = (Estimator::Frame, ItoRule::Stratonovich);
+        Self { num_paths: 100, adaptive, estimator, rule, seed: 0, halved: true }
+    }
+}
+
+/// Both bounds for every point.
+#[derive(Clone, Debug)]
+pub struct Bounds {
+    /// Mean of log L over the paths: unbiased for the ELBO.
+    pub elbo: Vec<f64>,
+    /// log of the mean of L over the paths.
+    pub kelbo: Vec<f64>,
+    /// The KELBO of the same paths with every step halved.
+    pub kelbo_halved: Option<Vec<f64>>,
+    /// What the integrator did.
+    pub stats: AdaptiveStats,
+}
+
+/// ELBO and KELBO of every row of `x`.
+pub fn bounds(
+    model: &Diffusion,
+    x: Rows<'_>,
+    options: &BoundOptions,
+) -> Result<Bounds, SolveError> {
+    model.check_times()?;
+    model.check_points(x.as_slice())?;
+    let (m, k) = (model.manifold.ambient_dim(), options.num_paths);
+    x.expect_width(m)?;
+    if k == 0 {
+        let expected = "at least one path is needed";
+        return Err(SolveError::Setting { name: "num_paths", value: 0.0, expected });
+    }
+    let clock = Clock::Log { t0: model.s_min, t1: model.t_end };
+    let streams = Streams::new(options.seed, "bound-paths");
+    let tree = BrownianTree::new(streams, clock, m);
+    // Rows of two numbers: log L, and log L with halved steps.
+    let mut log_l = vec![0.0; 2 * x.len() * k];
+    let stats = Mutex::new(AdaptiveStats::default());
+    parallel::for_each_chunk(&mut log_l, 2, k, |first, chunk| {
+        let point = first / k;
+        let mut states = Vec::with_capacity(k * (m + 1));
+        for _ in 0..k {
+            states.extend_from_slice(x.row(point));
+            states.push(0.0);
+        }
+        let mut fine = states.clone();
+        let mut stepper = WeightedPath::new(model, options);
+        let mut trace = Vec::new();
+        let trace_wanted = options.halved.then_some(&mut trace);
+        let done = integrate_adaptive(
+            &mut stepper,
+            &tree,
+            first as u64,
+            &options.adaptive,
+            &mut states,
+            trace_wanted,
+        )?;
+        if options.halved {
+            integrate_halved(&mut stepper, &tree, first as u64, &trace, &mut fine)?;
+        }
+        for (i, out) in chunk.chunks_exact_mut(2).enumerate() {
+            for (state, out) in [&states, &fine].into_iter().zip(out) {
+                let state = &state[i * (m + 1)..(i + 1) * (m + 1)];
+                *out = model.prior.log_density(&state[..m]) + state[m];
+            }
+        }
+        let mut stats = stats.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        stats.accepted += done.accepted;
+        stats.rejected += done.rejected;
+        stats.forced += done.forced;
+        Ok(())
+    })
+    // A failing row is a path; its point is what the user knows.
+    .map_err(|error| error.map_row(|row| row / k))?;
+    let of_point = |column: usize| -> Vec<Vec<f64>> {
+        log_l
+            .chunks_exact(2 * k)
+            .map(|p| p.iter().skip(column).step_by(2).copied().collect())
+            .collect()
+    };
+    let kelbo = |paths: &Vec<f64>| log_sum_exp(paths) - (k as f64).ln();
+    let paths = of_point(0);
+    Ok(Bounds {
+        elbo: paths.iter().map(|p| p.iter().sum::<f64>() / k as f64).collect(),
+        kelbo: paths.iter().map(kelbo).collect(),
+        kelbo_halved: options.halved.then(|| of_point(1).iter().map(kelbo).collect()),
+        stats: stats.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner),
+    })
+}
+
+/// The field at one state of one path.
+#[derive(Clone, Debug)]
+struct Seen {
+    time: f64,
+    point: Vec<f64>,
+    /// P a.
+    a: Vec<f64>,
+    /// ½|Pa|² + ∇_g·(Pa − U₀), without the half of ∇_g·(Pa) that the Stratonovich rule takes out.
+    integrand: f64,
+}
+
+/// Stratonovich–Heun for Y with log L beside it: the state is (y, log L).
+struct WeightedPath<'a> {
+    model: &'a Diffusion,
+    heun: Heun<'a, dyn crate::manifold::Manifold, PriorDrift<'a>>,
+    values: FieldValues,
+    probes: Streams,
+    rule: ItoRule,
+    points: Vec<f64>,
+    /// The last states of each row at which the field was evaluated: a step starts where another one ended, or where a rejected
+    /// one started.
+    seen: std::collections::HashMap<usize, Vec<Seen>>,
+}
+
+/// States remembered per row: the start, the middle and the two ends of a doubled step.
+const MEMORY: usize = 4;
+
+impl<'a> WeightedPath<'a> {
+    fn new(model: &'a Diffusion, options: &BoundOptions) -> Self {
+        Self {
+            model,
+            heun: Heun::new(model.manifold.as_ref(), PriorDrift(model.prior.as_ref()), 1.0),
+            values: FieldValues::new(options.estimator),
+            probes: Streams::new(options.seed, "bound-probes"),
+            rule: options.rule,
+            points: Vec::new(),
+            seen: std::collections::HashMap::new(),
+        }
+    }
+
+    /// Evaluates the field at those of the states (rows of `points`) that have not been seen.
+    fn look(&mut self, rows: &[usize], s: &[f64], points: &[f64]) -> Result<(), SolveError> {
+        let m = self.model.manifold.ambient_dim();
+        let mut wanted = Vec::new();
+        for (i, (row, point)) in rows.iter().zip(points.chunks_exact(m)).enumerate() {
+            if self.find(*row, s[i], point).is_none() {
+                wanted.push(i);
+            }
+        }
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        let numbers: Vec<usize> = wanted.iter().map(|&i| rows[i]).collect();
+        let times: Vec<f64> = wanted.iter().map(|&i| s[i]).collect();
+        let x: Vec<f64> =
+            wanted.iter().flat_map(|&i| points[i * m..(i + 1) * m].iter().copied()).collect();
+        let Diffusion { manifold, prior, field, .. } = self.model;
+        self.values
+            .evaluate(
+                manifold.as_ref(),
+                field.as_ref(),
+                &numbers,
+                Rows::new(&x, m)?,
+                &times,
+                &self.probes,
+            )
+            .map_err(|error| error.map_row(|j| wanted[j]))?;
+        for (j, (point, a)) in x.chunks_exact(m).zip(self.values.a.chunks_exact(m)).enumerate() {
+            let share = if self.rule == ItoRule::Stratonovich { 0.5 } else { 1.0 };
+            let div = share * self.values.div[j] - prior.drift_divergence(point);
+            let integrand = 0.5 * self.values.norm2(j) + div;
+            let seen = self.seen.entry(numbers[j]).or_default();
+            if seen.len() == MEMORY {
+                seen.remove(0);
+            }
+            seen.push(Seen { time: times[j], point: point.to_vec(), a: a.to_vec(), integrand });
+        }
+        Ok(())
+    }
+
+    fn find(&self, row: usize, s: f64, point: &[f64]) -> Option<&Seen> {
+        // The end of one interval and the start of the next may differ by a rounding.
+        let same = |seen: &&Seen| (seen.time - s).abs() <= 1e-12 * s && seen.point == point;
+        self.seen.get(&row)?.iter().rev().find(same)
+    }
+}
+
+impl Stepper for WeightedPath<'_> {
+    fn width(&self) -> usize {
+        self.model.manifold.ambient_dim() + 1
+    }
+
+    fn noise_dim(&self) -> usize {
+        self.model.manifold.ambient_dim()
+    }
+
+    fn step(
+        &mut self,
+        rows: &[usize],
+        s: &[f64],
+        ds: &[f64],
+        db: &[f64],
+        state: &mut [f64],
+    ) -> Result<(), SolveError> {
+        let m = self.noise_dim();
+        let mut points = std::mem::take(&mut self.points);
+        points.clear();
+        for state in state.chunks_exact(m + 1) {
+            points.extend_from_slice(&state[..m]);
+        }
+        self.look(rows, s, &points)?;
+        let (left, right) = match self.rule {
+            ItoRule::LeftPoint => (1.0, 0.0),
+            ItoRule::Stratonovich => (0.5, 0.5),
+        };
+        for (i, point) in points.chunks_exact(m).enumerate() {
+            let Some(seen) = self.find(rows[i], s[i], point) else { continue };
+            let ito = left * dot(&seen.a, &db[i * m..(i + 1) * m]);
+            state[i * (m + 1) + m] -= ito + 0.5 * ds[i] * seen.integrand;
+        }
+        self.heun.step(rows, s, ds, db, &mut points)?;
+        let ends: Vec<f64> = s.iter().zip(ds).map(|(s, ds)| s + ds).collect();
+        self.look(rows, &ends, &points)?;
+        for (i, point) in points.chunks_exact(m).enumerate() {
+            let Some(seen) = self.find(rows[i], ends[i], point) else { continue };
+            let ito = right * dot(&seen.a, &db[i * m..(i + 1) * m]);
+            let state = &mut state[i * (m + 1)..(i + 1) * (m + 1)];
+            state[..m].copy_from_slice(point);
+            state[m] -= ito + 0.5 * ds[i] * seen.integrand;
+        }
+        self.points = points;
+        Ok(())
+    }
+}

@@ -1,0 +1,45 @@
+//! A diffusion model: manifold, prior, field and the time interval on which it was learned.
+
+use std::sync::Arc;
+
+use crate::error::SolveError;
+use crate::field::Field;
+use crate::manifold::Manifold;
+use crate::prior::Prior;
+
+/// The model of the paper's fixed-inference parameterisation `eq:fixed-inference-gen`, run from s = T down to `s_min`.
+///
+/// `s_min` is part of the model: the density of a point is that of the generative process stopped at `s_min`.
+#[derive(Clone, Debug)]
+pub struct Diffusion {
+    /// M.
+    pub manifold: Arc<dyn Manifold>,
+    /// p₀.
+    pub prior: Arc<dyn Prior>,
+    /// a(x, s), an approximate score.
+    pub field: Arc<dyn Field>,
+    /// Smallest noising time.
+    pub s_min: f64,
+    /// T.
+    pub t_end: f64,
+}
+
+impl Diffusion {
+    /// An error unless 0 < s_min < T < ∞.
+    pub fn check_times(&self) -> Result<(), SolveError> {
+        if self.s_min > 0.0 && self.s_min < self.t_end && self.t_end.is_finite() {
+            return Ok(());
+        }
+        let expected = "0 < s_min < T < infinity";
+        Err(SolveError::Setting { name: "s_min", value: self.s_min, expected })
+    }
+
+    /// An error unless every row of `x` is a finite point of the manifold.
+    pub fn check_points(&self, x: &[f64]) -> Result<(), SolveError> {
+        let m = self.manifold.ambient_dim();
+        for (row, x) in x.chunks_exact(m).enumerate() {
+            self.manifold.check_point(x).map_err(SolveError::at(row, 0.0))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,157 @@
+//! Sampling: the λ-family of marginally equivalent processes `eq:equiv-lambda-reverse`.
+//!
+//! dX = ((1 − λ/2)S − U₀)dt + √(1−λ) P∘dB from X₀ ~ p₀, with the field in place of the score S and s = T − t. λ = 0 is the reverse SDE,
+//! λ = 1 an ODE, λ < 0 more noise.
+
+use crate::brownian::{BrownianTree, Clock};
+use crate::divergence::Estimator;
+use crate::error::{PointError, SolveError};
+use crate::field::FieldValues;
+use crate::model::Diffusion;
+use crate::ode::{self, DOPRI5, OdeOptions, OdeSystem};
+use crate::parallel;
+use crate::rng::Streams;
+use crate::rows::{Rows, RowsMut};
+use crate::sde::{AdaptiveOptions, Drift, Heun, integrate_adaptive, integrate_uniform};
+
+/// How the generative process is run.
+#[derive(Clone, Copy, Debug)]
+pub struct SampleOptions {
+    /// λ ≤ 1.
+    pub lambda: f64,
+    /// The time grid.
+    pub steps: Steps,
+    /// Seed of prior draws and noise.
+    pub seed: u64,
+    /// Rows that are run together.
+    pub chunk: usize,
+}
+
+/// The time grid of a sampler.
+#[derive(Clone, Copy, Debug)]
+pub enum Steps {
+    /// 2^level steps, equal in log s.
+    Fixed {
+        /// log₂ of the number of steps.
+        level: u32,
+    },
+    /// Step doubling for λ < 1; dopri5 with the same tolerances for λ = 1.
+    Adaptive(AdaptiveOptions),
+}
+
+impl Default for SampleOptions {
+    fn default() -> Self {
+        Self { lambda: 0.0, steps: Steps::Fixed { level: 9 }, seed: 0, chunk: 64 }
+    }
+}
+
+/// (1 − λ/2)Pa − U₀ at s = T − t.
+struct Generative<'a> {
+    model: &'a Diffusion,
+    lambda: f64,
+    values: FieldValues,
+    s: Vec<f64>,
+}
+
+impl<'a> Generative<'a> {
+    fn new(model: &'a Diffusion, lambda: f64) -> Self {
+        Self { model, lambda, values: FieldValues::new(Estimator::Frame), s: Vec::new() }
+    }
+}
+
+impl Drift for Generative<'_> {
+    fn eval(
+        &mut self,
+        _rows: &[usize],
+        t: &[f64],
+        x: Rows<'_>,
+        mut out: RowsMut<'_>,
+    ) -> Result<(), SolveError> {
+        let Diffusion { manifold, prior, field, s_min, t_end } = self.model;
+        self.s.clear();
+        // Rounding of T − t must not lead below the times that the field knows.
+        self.s.extend(t.iter().map(|t| (t_end - t).max(*s_min)));
+        self.values.project(manifold.as_ref(), field.as_ref(), x, &self.s)?;
+        let m = x.width();
+        for (i, x) in x.rows().enumerate() {
+            let out = out.row_mut(i);
+            prior.drift(x, out);
+            for (out, a) in out.iter_mut().zip(&self.values.a[i * m..(i + 1) * m]) {
+                *out = (1.0 - 0.5 * self.lambda) * a - *out;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The λ = 1 drift as an ordinary differential equation.
+struct GenerativeOde<'a>(Generative<'a>);
+
+impl OdeSystem for GenerativeOde<'_> {
+    fn width(&self) -> usize {
+        self.0.model.manifold.ambient_dim()
+    }
+
+    fn eval(
+        &mut self,
+        rows: &[usize],
+        t: &[f64],
+        y: Rows<'_>,
+        out: RowsMut<'_>,
+    ) -> Result<(), SolveError> {
+        self.0.eval(rows, t, y, out)
+    }
+
+    fn retract(&self, y: &mut [f64]) -> Result<(), PointError> {
+        self.0.model.manifold.project_point(y)
+    }
+}
+
+/// `n` draws from the model, row by row.
+pub fn sample(
+    model: &Diffusion,
+    n: usize,
+    options: &SampleOptions,
+) -> Result<Vec<f64>, SolveError> {
+    model.check_times()?;
+    let lambda = options.lambda;
+    if !(lambda <= 1.0 && lambda.is_finite()) {
+        let expected = "a finite number of at most 1";
+        return Err(SolveError::Setting { name: "lambda", value: lambda, expected });
+    }
+    let m = model.manifold.ambient_dim();
+    let mut x = vec![0.0; n * m];
+    let prior = Streams::new(options.seed, "sample-prior");
+    let clock = Clock::LogBackwards { end: model.t_end, s_min: model.s_min };
+    let tree = BrownianTree::new(Streams::new(options.seed, "sample-noise"), clock, m);
+    parallel::for_each_chunk(&mut x, m, options.chunk.max(1), |first, chunk| {
+        for (i, x) in chunk.chunks_exact_mut(m).enumerate() {
+            let mut stream = prior.stream((first + i) as u64, 0);
+            model.prior.sample(&mut stream, x).map_err(SolveError::at(i, 0.0))?;
+        }
+        let drift = Generative::new(model, lambda);
+        if lambda < 1.0 {
+            let mut heun = Heun::new(model.manifold.as_ref(), drift, (1.0 - lambda).sqrt());
+            return match options.steps {
+                Steps::Fixed { level } => {
+                    integrate_uniform(&mut heun, &tree, first as u64, level, chunk)
+                }
+                Steps::Adaptive(adaptive) => {
+                    integrate_adaptive(&mut heun, &tree, first as u64, &adaptive, chunk, None)
+                        .map(|_| ())
+                }
+            };
+        }
+        let rows = chunk.len() / m;
+        let (start, end) = (vec![0.0; rows], vec![model.t_end - model.s_min; rows]);
+        let mut system = GenerativeOde(drift);
+        let tolerances = match options.steps {
+            Steps::Adaptive(a) => {
+                OdeOptions { rtol: a.rtol, atol: a.atol, ..OdeOptions::default() }
+            }
+            Steps::Fixed { .. } => OdeOptions { rtol: 1e-4, atol: 1e-5, ..OdeOptions::default() },
+        };
+        ode::integrate(&DOPRI5, &mut system, first, &start, &end, &tolerances, chunk).map(|_| ())
+    })?;
+    Ok(x)
+}
