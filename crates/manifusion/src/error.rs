@@ -103,6 +103,14 @@ pub enum SpecError {
         /// The forms that are understood.
         allowed: &'static str,
     },
+    /// No generated data set has this name.
+    #[error("unknown data set '{name}'; allowed: {allowed}")]
+    UnknownData {
+        /// What was given.
+        name: String,
+        /// The names that are understood.
+        allowed: &'static str,
+    },
     /// The part after the colon does not parse.
     #[error("'{spec}': {problem}; expected {expected}")]
     Malformed {

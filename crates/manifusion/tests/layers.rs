@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 /// Module → the modules it may use besides itself.
-const ALLOWED: [(&str, &[&str]); 22] = [
+const ALLOWED: [(&str, &[&str]); 23] = [
     ("error", &[]),
     ("rows", &["error"]),
     ("linalg", &[]),
@@ -18,6 +18,7 @@ const ALLOWED: [(&str, &[&str]); 22] = [
     ("sde", &["error", "linalg", "rng", "rows", "manifold", "prior", "brownian"]),
     ("kernel", &["error", "linalg", "rows", "manifold", "prior"]),
     ("path", &["error", "linalg", "rng", "rows", "parallel", "manifold", "prior", "sde", "kernel"]),
+    ("data", &["error", "linalg", "rng", "manifold", "kernel"]),
     ("check", &["error", "linalg", "rng", "rows", "manifold", "prior", "divergence", "path"]),
     ("field", &["error", "linalg", "rng", "rows", "manifold", "divergence"]),
     ("model", &["error", "manifold", "prior", "field"]),

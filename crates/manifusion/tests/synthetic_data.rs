@@ -1,0 +1,76 @@
+//! The generated sets have the densities that they say: total mass by importance sampling from a wide law, and agreement of draws
+//! with the density through test functions.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod common;
+
+use common::mean_se;
+use manifusion::data::{SYNTHETIC_NAMES, Synthetic};
+use manifusion::manifold::{Hyperboloid, Kind, Lorentz};
+use manifusion::prior::default_prior;
+use manifusion::rng::Streams;
+
+/// Points of a wide law q with log q, for importance sampling.
+fn wide_draws(set: &Synthetic, n: usize) -> Vec<(Vec<f64>, f64)> {
+    let manifold = set.manifold();
+    let m = manifold.ambient_dim();
+    let streams = Streams::new(1, "wide");
+    let prior = default_prior(manifold).unwrap();
+    (0..n)
+        .map(|i| {
+            let mut stream = streams.stream(i as u64, 0);
+            let mut x = vec![0.0; m];
+            if let Kind::Hyperboloid { dim, curvature } = manifold.kind() {
+                // exp₀ of a wide Gaussian: the sets reach radius 4.
+                let space = Lorentz::new(dim, curvature).unwrap();
+                let (origin, std) = (vec![1.0, 0.0, 0.0], [2.2, 2.2]);
+                space.sample_wrapped_normal(&origin, &std, &mut stream, &mut x);
+                let log_q = space.wrapped_normal_log_density(&origin, &std, &x)
+                    - Hyperboloid::new(dim, curvature).unwrap().log_lorentz_over_euclid(&x);
+                return (x, log_q);
+            }
+            prior.sample(&mut stream, &mut x).unwrap();
+            let log_q = prior.log_density(&x);
+            (x, log_q)
+        })
+        .collect()
+}
+
+/// T⁷ is too large for a uniform proposal: its density is a mixture of products of tested one-dimensional laws.
+#[test]
+fn densities_integrate_to_one_and_match_the_draws() {
+    for name in SYNTHETIC_NAMES {
+        let set = Synthetic::new(name).unwrap();
+        let m = set.manifold().ambient_dim();
+        let data = set.sample(40_000, 3).unwrap();
+        for x in data.chunks_exact(m) {
+            assert!(set.manifold().check_point(x).is_ok(), "{name}");
+            assert!(set.log_density(x).is_finite(), "{name}: a draw with density zero");
+        }
+        if name == "torus7-mixture" {
+            continue;
+        }
+        let wide = wide_draws(&set, 200_000);
+        let weights: Vec<f64> =
+            wide.iter().map(|(x, log_q)| (set.log_density(x) - log_q).exp()).collect();
+        let (mass, se) = mean_se(weights.iter().copied());
+        assert!((mass - 1.0).abs() < 4.5 * se && se < 0.05, "{name}: mass {mass} ± {se}");
+        let functions: [fn(&[f64]) -> f64; 3] =
+            [|x| x[x.len() - 1].sin(), |x| (2.0 * x[1]).cos(), |x| (x[1] * x[x.len() - 1]).sin()];
+        for f in functions {
+            let (drawn, se_drawn) = mean_se(data.chunks_exact(m).map(f));
+            let (expected, se) = mean_se(wide.iter().zip(&weights).map(|((x, _), w)| w * f(x)));
+            let allowed = 4.5 * se.hypot(se_drawn);
+            assert!((drawn - expected).abs() < allowed, "{name}: {drawn} {expected} ± {allowed}");
+        }
+    }
+}
+
+#[test]
+fn unknown_names_are_refused_with_the_list() {
+    let error = Synthetic::new("blobs").unwrap_err().to_string();
+    assert!(error.starts_with("unknown data set 'blobs'; allowed: sphere-mixture, "), "{error}");
+    for name in SYNTHETIC_NAMES {
+        assert!(error.contains(name), "{name} is not in the list");
+    }
+}
