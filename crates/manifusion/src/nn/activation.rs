@@ -4,9 +4,9 @@
 //! They use no fused multiply-add, so every instruction set gives the same bits. The f64 ones call
 //! the system's libm: an f64 network is for checks.
 
+use pulp::{Simd, WithSimd};
 use serde::{Deserialize, Serialize};
 
-use super::kernel::{LANES, Line};
 use super::real::Real;
 
 /// The nonlinearity φ of the hidden layers.
@@ -30,75 +30,104 @@ impl Activation {
     /// If the slices differ in length.
     pub fn eval<T: Real>(self, z: &[T], values: &mut [T], first: &mut [T], second: &mut [T]) {
         assert!(z.len() == values.len() && z.len() == first.len() && z.len() == second.len());
-        for start in (0..z.len()).step_by(LANES) {
-            let n = LANES.min(z.len() - start);
-            let mut line = Line::ZERO;
-            line.0[..n].copy_from_slice(&z[start..start + n]);
-            let jet = self.jet_dispatched(&line);
-            values[start..start + n].copy_from_slice(&jet.value.0[..n]);
-            first[start..start + n].copy_from_slice(&jet.first.0[..n]);
-            second[start..start + n].copy_from_slice(&jet.second.0[..n]);
-        }
-    }
-
-    fn jet_dispatched<T: Real>(self, z: &Line<T>) -> Jet<T> {
-        pulp::Arch::new().dispatch(
-            #[inline(always)]
-            || match self {
-                Self::Sine => sine(z),
-                Self::Swish => swish(z),
-                Self::Tanh => tanh(z),
-                Self::Softplus => softplus(z),
-            },
-        )
+        first.copy_from_slice(z);
+        pulp::Arch::new().dispatch(Jets { activation: self, values, first, second });
     }
 }
 
-/// φ, φ′ and φ″ at 16 points.
-pub(crate) struct Jet<T> {
-    pub(crate) value: Line<T>,
-    pub(crate) first: Line<T>,
-    pub(crate) second: Line<T>,
+struct Jets<'a, T> {
+    activation: Activation,
+    values: &'a mut [T],
+    first: &'a mut [T],
+    second: &'a mut [T],
 }
 
-impl<T: Real> Jet<T> {
-    const ZERO: Self = Self { value: Line::ZERO, first: Line::ZERO, second: Line::ZERO };
+impl<T: Real> WithSimd for Jets<'_, T> {
+    type Output = ();
 
     #[inline(always)]
-    fn map(z: &Line<T>, f: impl Fn(T) -> [T; 3]) -> Self {
-        let mut jet = Self::ZERO;
-        for l in 0..LANES {
-            [jet.value.0[l], jet.first.0[l], jet.second.0[l]] = f(z.0[l]);
+    fn with_simd<S: Simd>(self, _simd: S) {
+        let Self { activation, values, first, second } = self;
+        match activation {
+            Activation::Sine => jets::<Sine, T>(first, values, second),
+            Activation::Swish => jets::<Swish, T>(first, values, second),
+            Activation::Tanh => jets::<Tanh, T>(first, values, second),
+            Activation::Softplus => jets::<Softplus, T>(first, values, second),
         }
-        jet
     }
 }
 
+/// `values ← φ(z)`, `z ← φ′(z)`, `second ← φ″(z)`: one flat loop, which the compiler vectorises.
 #[inline(always)]
-pub(crate) fn sine<T: Real>(z: &Line<T>) -> Jet<T> {
-    let inside = z.0.iter().fold(true, |all, z| all & T::fast_sine_holds(*z));
-    if inside {
-        Jet::map(
-            z,
-            #[inline(always)]
-            |z| {
-                let (s, c) = z.sin_cos_fast();
-                [s, c, -s]
-            },
-        )
-    } else {
-        sine_anywhere(z)
+pub(crate) fn jets<P: Phi, T: Real>(z: &mut [T], values: &mut [T], second: &mut [T]) {
+    let inside = z.iter().fold(true, |all, z| all & P::holds(*z));
+    if !inside {
+        anywhere::<P, T>(z, values, second);
+        return;
+    }
+    for ((z, value), second) in z.iter_mut().zip(values).zip(second) {
+        [*value, *z, *second] = P::jet(*z);
+    }
+}
+
+/// `z ← φ(z)`, `first ← φ′(z)`.
+#[inline(always)]
+pub(crate) fn slopes<P: Phi, T: Real>(z: &mut [T], first: &mut [T]) {
+    let inside = z.iter().fold(true, |all, z| all & P::holds(*z));
+    for (z, first) in z.iter_mut().zip(first) {
+        [*z, *first, _] = if inside { P::jet(*z) } else { P::jet_anywhere(*z) };
     }
 }
 
 /// The slow way, for arguments of any size.
 #[cold]
 #[inline(never)]
-fn sine_anywhere<T: Real>(z: &Line<T>) -> Jet<T> {
-    Jet::map(z, |z| {
-        let (s, c) = z.to_f64().sin_cos();
-        [T::from_f64(s), T::from_f64(c), T::from_f64(-s)]
-    })
+fn anywhere<P: Phi, T: Real>(z: &mut [T], values: &mut [T], second: &mut [T]) {
+    for ((z, value), second) in z.iter_mut().zip(values).zip(second) {
+        [*value, *z, *second] = P::jet_anywhere(*z);
+    }
+}
+
+/// An activation as a type, so that each is compiled into its own loop.
+pub(crate) trait Phi {
+    /// φ, φ′ and φ″ where [`Phi::holds`]; to be inlined under runtime dispatch.
+    fn jet<T: Real>(z: T) -> [T; 3];
+
+    /// Whether [`Phi::jet`] is accurate here.
+    #[inline(always)]
+    fn holds<T: Real>(_z: T) -> bool {
+        true
+    }
+
+    /// φ, φ′ and φ″ at any argument.
+    #[inline(always)]
+    fn jet_anywhere<T: Real>(z: T) -> [T; 3] {
+        Self::jet(z)
+    }
+}
+
+pub(crate) struct Sine;
+pub(crate) struct Swish;
+pub(crate) struct Tanh;
+pub(crate) struct Softplus;
+
+impl Phi for Sine {
+    #[inline(always)]
+    fn jet<T: Real>(z: T) -> [T; 3] {
+        let (sin, cos) = z.sin_cos_fast();
+        [sin, cos, -sin]
+    }
+
+    #[inline(always)]
+    fn holds<T: Real>(z: T) -> bool {
+        z.fast_sine_holds()
+    }
+
+    #[inline(never)]
+    fn jet_anywhere<T: Real>(z: T) -> [T; 3] {
+        let (sin, cos) = z.to_f64().sin_cos();
+        [T::from_f64(sin), T::from_f64(cos), T::from_f64(-sin)]
+    }
 }
 
 /// e^{−|z|}, σ(z), σ(−z) and σ(z)σ(−z), none with cancellation.
@@ -108,50 +137,39 @@ fn logistic<T: Real>(z: T) -> [T; 4] {
     let r = T::ONE / (T::ONE + e);
     let (large, small) = (r, e * r);
     let positive = z >= T::ZERO;
-    let (up, down) = if positive { (large, small) } else { (small, large) };
+    let up = if positive { large } else { small };
+    let down = if positive { small } else { large };
     [e, up, down, small * r]
 }
 
-#[inline(always)]
-pub(crate) fn swish<T: Real>(z: &Line<T>) -> Jet<T> {
-    Jet::map(
-        z,
-        #[inline(always)]
-        |z| {
-            let [_, up, down, bell] = logistic(z);
-            let two = T::ONE + T::ONE;
-            [z * up, up + z * bell, bell * (two + z * (down - up))]
-        },
-    )
+impl Phi for Swish {
+    #[inline(always)]
+    fn jet<T: Real>(z: T) -> [T; 3] {
+        let [_, up, down, bell] = logistic(z);
+        let two = T::ONE + T::ONE;
+        [z * up, up + z * bell, bell * (two + z * (down - up))]
+    }
 }
 
-#[inline(always)]
-pub(crate) fn tanh<T: Real>(z: &Line<T>) -> Jet<T> {
-    Jet::map(
-        z,
-        #[inline(always)]
-        |z| {
-            let two = T::ONE + T::ONE;
-            let e = (-two * z.magnitude()).exp_nonpositive();
-            let r = T::ONE / (T::ONE + e);
-            let t = z.tanh_from(e, r);
-            let first = two * two * e * r * r;
-            [t, first, -two * t * first]
-        },
-    )
+impl Phi for Tanh {
+    #[inline(always)]
+    fn jet<T: Real>(z: T) -> [T; 3] {
+        let two = T::ONE + T::ONE;
+        let e = (-two * z.magnitude()).exp_nonpositive();
+        let r = T::ONE / (T::ONE + e);
+        let t = z.tanh_from(e, r);
+        let first = two * two * e * r * r;
+        [t, first, -two * t * first]
+    }
 }
 
-#[inline(always)]
-pub(crate) fn softplus<T: Real>(z: &Line<T>) -> Jet<T> {
-    Jet::map(
-        z,
-        #[inline(always)]
-        |z| {
-            let [e, up, _, bell] = logistic(z);
-            let ramp = if z > T::ZERO { z } else { T::ZERO };
-            [ramp + e.ln_1p_unit(), up, bell]
-        },
-    )
+impl Phi for Softplus {
+    #[inline(always)]
+    fn jet<T: Real>(z: T) -> [T; 3] {
+        let [e, up, _, bell] = logistic(z);
+        let ramp = if z > T::ZERO { z } else { T::ZERO };
+        [ramp + e.ln_1p_unit(), up, bell]
+    }
 }
 
 /// The elementary functions behind the activations.
@@ -236,7 +254,7 @@ impl VectorMath for f32 {
             + 0.5;
         let mantissa = p * (r * r) + r + 1.0;
         let power = Self::from_bits(shifted.to_bits().wrapping_add(127) << 23);
-        if self >= SMALLEST { mantissa * power } else { 0.0 * self.max(-1.0) * -1.0 }
+        if self >= SMALLEST { mantissa * power } else { 0.0 }
     }
 
     /// The quotient (1 − e)/(1 + e), but a polynomial near 0, where 1 − e would cancel.

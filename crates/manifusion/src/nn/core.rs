@@ -1,5 +1,7 @@
 //! What every pass reads: the network's description, parameters and packed weights.
 
+use pulp::{Simd, WithSimd};
+
 use super::config::NetConfig;
 use super::features::Features;
 use super::kernel::{LANES, Line, panels};
@@ -64,22 +66,7 @@ impl<T: Real> Core<T> {
         rows: &mut [T],
         lines: &mut [Line<T>],
     ) {
-        pulp::Arch::new().dispatch(
-            #[inline(always)]
-            || {
-                let (n, stride) = (input.rows(), self.input_stride());
-                let stacked = n * (1 + input.per_row);
-                for i in 0..n {
-                    self.features.forward(input.place(i), rows, stride);
-                    self.normalise(rows);
-                    for (j, row) in rows.chunks_exact(stride).enumerate() {
-                        for (panel, chunk) in row.as_chunks::<LANES>().0.iter().enumerate() {
-                            lines[panel * stacked + j * n + i].0 = *chunk;
-                        }
-                    }
-                }
-            },
-        );
+        pulp::Arch::new().dispatch(FillInput { core: self, input, rows, lines });
     }
 
     /// ActNorm (Kingma & Dhariwal 2018) of one point's rows: y = (u + shift)·scale, ẏ = u̇·scale.
@@ -95,6 +82,33 @@ impl<T: Real> Core<T> {
         for row in tangents.chunks_exact_mut(self.scale.len()) {
             for (u, scale) in row.iter_mut().zip(&self.scale) {
                 *u = *u * *scale;
+            }
+        }
+    }
+}
+
+struct FillInput<'a, T> {
+    core: &'a Core<T>,
+    input: &'a ShardInput<'a>,
+    rows: &'a mut [T],
+    lines: &'a mut [Line<T>],
+}
+
+impl<T: Real> WithSimd for FillInput<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _simd: S) {
+        let Self { core, input, rows, lines } = self;
+        let (n, stride) = (input.rows(), core.input_stride());
+        let stacked = n * (1 + input.per_row);
+        for i in 0..n {
+            core.features.forward(input.place(i), rows, stride);
+            core.normalise(rows);
+            for (j, row) in rows.chunks_exact(stride).enumerate() {
+                for (panel, chunk) in row.as_chunks::<LANES>().0.iter().enumerate() {
+                    lines[panel * stacked + j * n + i].0 = *chunk;
+                }
             }
         }
     }

@@ -4,34 +4,27 @@
 //! pre-activation, h = φ(z) and ḣ_j = φ′(z)·ż_j; in reverse
 //! z̄ = φ′·h̄ + φ″·Σ_j ż_j·ḣ̄_j and ż̄_j = φ′·ḣ̄_j.
 
-use super::activation::{Activation, Jet, sine, softplus, swish, tanh};
-use super::kernel::{LANES, Line};
+use pulp::{Simd, WithSimd};
+use std::marker::PhantomData;
+
+use super::activation::{Activation, Phi, Sine, Softplus, Swish, Tanh, jets, slopes};
+use super::kernel::{Line, flat_mut};
 use super::real::Real;
 
-/// Runs `$body` with `$jet` bound to the activation's function, inlined under runtime dispatch.
-macro_rules! with_activation {
-    ($activation:expr, |$jet:ident| $body:expr) => {
-        pulp::Arch::new().dispatch(
-            #[inline(always)]
-            || match $activation {
-                Activation::Sine => {
-                    let $jet = sine;
-                    $body
-                }
-                Activation::Swish => {
-                    let $jet = swish;
-                    $body
-                }
-                Activation::Tanh => {
-                    let $jet = tanh;
-                    $body
-                }
-                Activation::Softplus => {
-                    let $jet = softplus;
-                    $body
-                }
-            },
-        )
+/// Dispatches `$Task::<T, φ>` for the activation at hand: one loop per activation and instruction
+/// set. The tasks are structs and not closures, because the call of a closure is not inlined
+/// into the code for the instruction set, which would leave it without vectors.
+macro_rules! dispatch {
+    ($activation:expr, $Task:ident { $($field:ident),* }) => {
+        match $activation {
+            Activation::Sine => dispatch!(@ Sine, $Task { $($field),* }),
+            Activation::Swish => dispatch!(@ Swish, $Task { $($field),* }),
+            Activation::Tanh => dispatch!(@ Tanh, $Task { $($field),* }),
+            Activation::Softplus => dispatch!(@ Softplus, $Task { $($field),* }),
+        }
+    };
+    (@ $Phi:ident, $Task:ident { $($field:ident),* }) => {
+        pulp::Arch::new().dispatch($Task::<T, $Phi> { $($field,)* phi: PhantomData })
     };
 }
 
@@ -54,32 +47,35 @@ pub(crate) fn activate_and_keep<T: Real>(
     panel: HiddenPanel<'_, T>,
 ) {
     let HiddenPanel { z, h, second, skip } = panel;
-    with_activation!(activation, |jet| keep(jet, bias, z, h, second));
+    let h_out = &mut *h;
+    dispatch!(activation, Keep { bias, z, h_out, second });
     if let Some(skip) = skip {
         add_lines(h, skip);
     }
 }
 
-#[inline(always)]
-fn keep<T: Real>(
-    jet: impl Fn(&Line<T>) -> Jet<T>,
-    bias: &Line<T>,
-    z: &mut [Line<T>],
-    h: &mut [Line<T>],
-    second: &mut [Line<T>],
-) {
-    let n = second.len();
-    let (z_value, z_tangent) = z.split_at_mut(n);
-    let (h_value, h_tangent) = h.split_at_mut(n);
-    for i in 0..n {
-        let at = jet(&sum(&z_value[i], bias));
-        h_value[i] = at.value;
-        z_value[i] = at.first;
-        second[i] = at.second;
-    }
-    for (z, h) in z_tangent.chunks_exact(n).zip(h_tangent.chunks_exact_mut(n)) {
-        for i in 0..n {
-            h[i] = product(&z_value[i], &z[i]);
+struct Keep<'a, T, P> {
+    bias: &'a Line<T>,
+    z: &'a mut [Line<T>],
+    h_out: &'a mut [Line<T>],
+    second: &'a mut [Line<T>],
+    phi: PhantomData<P>,
+}
+
+impl<T: Real, P: Phi> WithSimd for Keep<'_, T, P> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _simd: S) {
+        let n = self.second.len();
+        let (z_value, z_tangent) = self.z.split_at_mut(n);
+        let (h_value, h_tangent) = self.h_out.split_at_mut(n);
+        z_value.iter_mut().for_each(|z| *z = sum(z, self.bias));
+        jets::<P, T>(flat_mut(z_value), flat_mut(h_value), flat_mut(self.second));
+        for (z, h) in z_tangent.chunks_exact(n).zip(h_tangent.chunks_exact_mut(n)) {
+            for ((h, z), first) in h.iter_mut().zip(z).zip(&*z_value) {
+                *h = product(first, z);
+            }
         }
     }
 }
@@ -92,25 +88,39 @@ pub(crate) fn activate<T: Real>(
     z: &mut [Line<T>],
     skip: Option<&[Line<T>]>,
 ) {
-    with_activation!(activation, |jet| in_place(jet, bias, n, z));
+    let out = &mut *z;
+    dispatch!(activation, InPlace { bias, n, out });
     if let Some(skip) = skip {
         add_lines(z, skip);
     }
 }
 
-#[inline(always)]
-fn in_place<T: Real>(
-    jet: impl Fn(&Line<T>) -> Jet<T>,
-    bias: &Line<T>,
+/// Lines whose derivatives wait on the stack for the tangents.
+const BLOCK: usize = 16;
+
+struct InPlace<'a, T, P> {
+    bias: &'a Line<T>,
     n: usize,
-    z: &mut [Line<T>],
-) {
-    let (value, tangent) = z.split_at_mut(n);
-    for i in 0..n {
-        let at = jet(&sum(&value[i], bias));
-        value[i] = at.value;
-        for z in tangent.iter_mut().skip(i).step_by(n) {
-            *z = product(&at.first, z);
+    out: &'a mut [Line<T>],
+    phi: PhantomData<P>,
+}
+
+impl<T: Real, P: Phi> WithSimd for InPlace<'_, T, P> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _simd: S) {
+        let (value, tangent) = self.out.split_at_mut(self.n);
+        for (block, value) in value.chunks_mut(BLOCK).enumerate() {
+            let mut first = [Line::ZERO; BLOCK];
+            let first = &mut first[..value.len()];
+            value.iter_mut().for_each(|z| *z = sum(z, self.bias));
+            slopes::<P, T>(flat_mut(value), flat_mut(first));
+            for z in tangent.chunks_exact_mut(self.n) {
+                for (z, first) in z[block * BLOCK..].iter_mut().zip(&*first) {
+                    *z = product(first, z);
+                }
+            }
         }
     }
 }
@@ -121,26 +131,35 @@ pub(crate) fn reverse_activation<T: Real>(
     second: &[Line<T>],
     bar: &mut [Line<T>],
 ) {
-    pulp::Arch::new().dispatch(
-        #[inline(always)]
-        || {
-            let n = second.len();
-            let (first, tangent) = z.split_at(n);
-            let (value_bar, tangent_bar) = bar.split_at_mut(n);
-            for i in 0..n {
-                value_bar[i] = product(&first[i], &value_bar[i]);
+    pulp::Arch::new().dispatch(Reverse { z, second, bar });
+}
+
+struct Reverse<'a, T> {
+    z: &'a [Line<T>],
+    second: &'a [Line<T>],
+    bar: &'a mut [Line<T>],
+}
+
+impl<T: Real> WithSimd for Reverse<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _simd: S) {
+        let n = self.second.len();
+        let (first, tangent) = self.z.split_at(n);
+        let (value_bar, tangent_bar) = self.bar.split_at_mut(n);
+        for (bar, first) in value_bar.iter_mut().zip(first) {
+            *bar = product(first, bar);
+        }
+        for (z, bar) in tangent.chunks_exact(n).zip(tangent_bar.chunks_exact_mut(n)) {
+            let rows = value_bar.iter_mut().zip(self.second).zip(first).zip(z).zip(bar);
+            for ((((value_bar, second), first), z), bar) in rows {
+                let bend = product(&product(second, z), bar);
+                *value_bar = sum(value_bar, &bend);
+                *bar = product(first, bar);
             }
-            for (z, bar) in tangent.chunks_exact(n).zip(tangent_bar.chunks_exact_mut(n)) {
-                for i in 0..n {
-                    for l in 0..LANES {
-                        let b = bar[i].0[l];
-                        value_bar[i].0[l] += second[i].0[l] * z[i].0[l] * b;
-                        bar[i].0[l] = first[i].0[l] * b;
-                    }
-                }
-            }
-        },
-    );
+        }
+    }
 }
 
 /// `to ← to + from`.

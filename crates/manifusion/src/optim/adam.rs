@@ -1,5 +1,6 @@
 //! Adam (Kingma & Ba 2015) and AdamW (Loshchilov & Hutter 2019).
 
+use pulp::{Simd, WithSimd};
 use serde::{Deserialize, Serialize};
 
 use super::{BLOCK, OptimError};
@@ -124,25 +125,45 @@ fn check_len(found: usize, expected: usize) -> Result<(), OptimError> {
     if found == expected { Ok(()) } else { Err(OptimError::Len { found, expected }) }
 }
 
-fn update<T: Real>(step: Step<T>, params: &mut [T], grad: &[T], m: &mut [T], v: &mut [T]) {
-    if params.len() > BLOCK {
-        let middle = params.len() / 2;
-        let (p0, p1) = params.split_at_mut(middle);
-        let (g0, g1) = grad.split_at(middle);
-        let (m0, m1) = m.split_at_mut(middle);
-        let (v0, v1) = v.split_at_mut(middle);
-        rayon::join(|| update(step, p0, g0, m0, v0), || update(step, p1, g1, m1, v1));
+fn update<T: Real>(
+    step: Step<T>,
+    params: &mut [T],
+    grad: &[T],
+    first: &mut [T],
+    second: &mut [T],
+) {
+    if params.len() <= BLOCK {
+        pulp::Arch::new().dispatch(Update { step, params, grad, first, second });
         return;
     }
-    pulp::Arch::new().dispatch(
-        #[inline(always)]
-        || {
-            for (((p, g), m), v) in params.iter_mut().zip(grad).zip(m).zip(v) {
-                *m = step.beta1 * *m + step.rest1 * *g;
-                *v = step.beta2 * *v + step.rest2 * *g * *g;
-                let size = v.root() * step.unbias2 + step.epsilon;
-                *p = step.keep * *p - step.rate * *m / size;
-            }
-        },
-    );
+    let middle = params.len() / 2;
+    let (p0, p1) = params.split_at_mut(middle);
+    let (g0, g1) = grad.split_at(middle);
+    let (m0, m1) = first.split_at_mut(middle);
+    let (v0, v1) = second.split_at_mut(middle);
+    rayon::join(|| update(step, p0, g0, m0, v0), || update(step, p1, g1, m1, v1));
+}
+
+struct Update<'a, T> {
+    step: Step<T>,
+    params: &'a mut [T],
+    grad: &'a [T],
+    first: &'a mut [T],
+    second: &'a mut [T],
+}
+
+impl<T: Real> WithSimd for Update<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _simd: S) {
+        let step = self.step;
+        let rows = self.params.iter_mut().zip(self.grad).zip(self.first).zip(self.second);
+        for (((p, g), m), v) in rows {
+            *m = step.beta1 * *m + step.rest1 * *g;
+            *v = step.beta2 * *v + step.rest2 * *g * *g;
+            let size = v.root() * step.unbias2 + step.epsilon;
+            *p = step.keep * *p - step.rate * *m / size;
+        }
+    }
 }

@@ -7,6 +7,7 @@ mod adam;
 mod ema;
 mod schedule;
 
+use pulp::{Simd, WithSimd};
 use thiserror::Error;
 
 use crate::nn::Real;
@@ -59,20 +60,28 @@ fn sum_of_squares<T: Real>(g: &[T]) -> f64 {
         let (left, right) = rayon::join(|| sum_of_squares(left), || sum_of_squares(right));
         return left + right;
     }
-    pulp::Arch::new().dispatch(
-        #[inline(always)]
-        || {
-            // Eight running sums, so that the additions do not wait for each other.
-            let mut sums = [0.0; 8];
-            let (chunks, rest) = g.as_chunks::<8>();
-            for chunk in chunks {
-                for (sum, g) in sums.iter_mut().zip(chunk) {
-                    *sum += g.to_f64() * g.to_f64();
-                }
+    pulp::Arch::new().dispatch(Squares { g })
+}
+
+struct Squares<'a, T> {
+    g: &'a [T],
+}
+
+impl<T: Real> WithSimd for Squares<'_, T> {
+    type Output = f64;
+
+    /// Eight running sums, so that the additions do not wait for each other.
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _simd: S) -> f64 {
+        let mut sums = [0.0; 8];
+        let (chunks, rest) = self.g.as_chunks::<8>();
+        for chunk in chunks {
+            for (sum, g) in sums.iter_mut().zip(chunk) {
+                *sum += g.to_f64() * g.to_f64();
             }
-            sums.iter().sum::<f64>() + rest.iter().map(|g| g.to_f64() * g.to_f64()).sum::<f64>()
-        },
-    )
+        }
+        sums.iter().sum::<f64>() + rest.iter().map(|g| g.to_f64() * g.to_f64()).sum::<f64>()
+    }
 }
 
 /// Scales `g` so that its norm is at most `max_norm`; returns the norm before.

@@ -31,6 +31,16 @@ impl<T: Real> Line<T> {
     pub(crate) const ZERO: Self = Self([T::ZERO; LANES]);
 }
 
+/// The numbers of consecutive lines.
+#[inline(always)]
+#[expect(unsafe_code, reason = "a view of lines as numbers, so that loops over them vectorise")]
+pub(crate) fn flat_mut<T: Real>(lines: &mut [Line<T>]) -> &mut [T] {
+    const { assert!(size_of::<Line<T>>() == LANES * size_of::<T>()) }
+    // SAFETY: a line is 16 numbers without padding (asserted above), lines are contiguous, and
+    // the numbers borrow the lines.
+    unsafe { std::slice::from_raw_parts_mut(lines.as_mut_ptr().cast(), lines.len() * LANES) }
+}
+
 /// Number of panels that hold `columns`.
 pub(crate) const fn panels(columns: usize) -> usize {
     columns.div_ceil(LANES)
