@@ -4,3 +4,4 @@ pub mod nn;
 pub mod optim;
 pub mod rng;
 pub mod rows;
+pub mod time;

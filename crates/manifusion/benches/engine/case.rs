@@ -13,7 +13,7 @@ use crate::Failure;
 
 /// What a step computes.
 #[derive(Clone, Copy, PartialEq)]
-pub enum Work {
+pub(crate) enum Work {
     /// ½|Pa|² + Σ e·(∂a/∂x)e + h·a, its gradient and Adam.
     Implicit,
     /// ½|a − target|², its gradient and Adam.
@@ -22,17 +22,17 @@ pub enum Work {
     Forward,
 }
 
-pub struct Case {
-    pub name: &'static str,
-    pub config: NetConfig,
-    pub rows: usize,
-    pub per_row: usize,
+pub(crate) struct Case {
+    pub(crate) name: &'static str,
+    pub(crate) config: NetConfig,
+    pub(crate) rows: usize,
+    pub(crate) per_row: usize,
     /// Coordinates of one factor: 3 for S², 2 for a circle.
-    pub block: usize,
-    pub work: Work,
+    pub(crate) block: usize,
+    pub(crate) work: Work,
 }
 
-pub fn cases() -> Vec<Case> {
+pub(crate) fn cases() -> Vec<Case> {
     let sphere = || NetConfig::paper_sphere(3);
     let case = |name, config, rows, per_row, block, work| Case {
         name,
@@ -55,7 +55,7 @@ pub fn cases() -> Vec<Case> {
 impl Case {
     /// Multiplications and additions of the matrix products: one forward product per weight and
     /// stacked row, and two in reverse.
-    pub fn gflop(&self) -> f64 {
+    pub(crate) fn gflop(&self) -> f64 {
         let c = &self.config;
         let weights =
             (c.input_width() + c.ambient_dim) * c.width + (c.depth - 1) * c.width * c.width;
@@ -64,8 +64,8 @@ impl Case {
     }
 }
 
-pub struct Problem {
-    pub case: Case,
+pub(crate) struct Problem {
+    pub(crate) case: Case,
     net: Mlp<f32>,
     workspace: TrainWorkspace<f32>,
     adam: Adam<f32>,
@@ -81,7 +81,7 @@ pub struct Problem {
 
 impl Problem {
     /// Random inputs of the right shapes.
-    pub fn synthetic(case: Case, lanes: usize) -> Result<Self, Failure> {
+    pub(crate) fn synthetic(case: Case, lanes: usize) -> Result<Self, Failure> {
         let (n, k, m) = (case.rows, case.per_row, case.config.ambient_dim);
         let draw = |row, len| {
             let mut z = vec![0.0; len];
@@ -95,7 +95,7 @@ impl Problem {
     }
 
     /// Parameters and inputs from little-endian f32 files, the same for all engines.
-    pub fn load(case: Case, lanes: usize, dir: &Path) -> Result<Self, Failure> {
+    pub(crate) fn load(case: Case, lanes: usize, dir: &Path) -> Result<Self, Failure> {
         let mut net = Mlp::new(case.config.clone(), 1)?;
         net.set_params(&read(&dir.join("params.bin"))?)?;
         let double = |name: &str| -> Result<Vec<f64>, Failure> {
@@ -123,7 +123,7 @@ impl Problem {
     }
 
     /// One step; the mean loss before it.
-    pub fn step(&mut self) -> Result<f64, Failure> {
+    pub(crate) fn step(&mut self) -> Result<f64, Failure> {
         let loss = self.loss()?;
         if self.case.work != Work::Forward {
             let (adam, workspace) = (&mut self.adam, &self.workspace);
@@ -175,7 +175,7 @@ impl Problem {
 
     /// Writes the gradient (or value and divergence) and returns the loss before and after ten
     /// steps, as `first last`.
-    pub fn check(&mut self, out: &Path) -> Result<String, Failure> {
+    pub(crate) fn check(&mut self, out: &Path) -> Result<String, Failure> {
         let first = self.loss()?;
         let result: Vec<f32> = if self.case.work == Work::Forward {
             self.a.iter().map(|a| *a as f32).collect()

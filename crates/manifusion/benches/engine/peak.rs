@@ -37,7 +37,7 @@ impl WithSimd for Lanes {
 }
 
 /// Best of many short loops on this thread, in GFLOP/s.
-pub fn gflops_per_thread() -> f64 {
+pub(crate) fn gflops_per_thread() -> f64 {
     let arch = pulp::Arch::new();
     let count = 200_000;
     let flop = (count * 12 * 2 * arch.dispatch(Lanes)) as f64;
@@ -51,9 +51,16 @@ pub fn gflops_per_thread() -> f64 {
 }
 
 /// Largest resident memory of this process in MB, or NaN where the system does not tell.
-pub fn resident_mb() -> f64 {
+pub(crate) fn resident_mb() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find(|line| line.starts_with("VmHWM:"));
     let kb = line.and_then(|line| line.split_whitespace().nth(1)?.parse::<f64>().ok());
     kb.unwrap_or(f64::NAN) / 1e3
+}
+
+/// Seconds that this thread has run; unlike the clock it does not count what other programs took.
+pub(crate) fn thread_seconds() -> f64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let nanoseconds = text.split_whitespace().next().and_then(|word| word.parse::<f64>().ok());
+    nanoseconds.unwrap_or(f64::NAN) / 1e9
 }

@@ -41,6 +41,20 @@ pub(crate) fn flat_mut<T: Real>(lines: &mut [Line<T>]) -> &mut [T] {
     unsafe { std::slice::from_raw_parts_mut(lines.as_mut_ptr().cast(), lines.len() * LANES) }
 }
 
+/// Asks the cache for an element that will be read or changed soon; nothing is promised.
+#[inline(always)]
+#[expect(unsafe_code, reason = "a prefetch hint; the address comes from a reference")]
+pub(crate) fn prefetch<U>(element: &U) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch changes no state that a program can see, at any address.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(element).cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = element;
+}
+
 /// Number of panels that hold `columns`.
 pub(crate) const fn panels(columns: usize) -> usize {
     columns.div_ceil(LANES)

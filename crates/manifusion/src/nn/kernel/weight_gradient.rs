@@ -2,7 +2,7 @@
 
 use pulp::{Simd, WithSimd};
 
-use super::{LANES, Line};
+use super::{LANES, Line, prefetch};
 use crate::nn::real::Real;
 
 /// `g[k, n] ← [g[k, n]] + Σ_r h[r, k]·z[r, n]` for one panel of h and one of z: up to 16 × 16
@@ -67,6 +67,10 @@ impl<T: Real> WeightGradient<'_, T> {
     fn tile<S: Simd, const MR: usize, const K0: usize, const V: usize>(&mut self, simd: S) {
         if K0 * self.row_len >= self.g.len() {
             return;
+        }
+        // The target is far away; ask for it now, so that it is here when the sums are done.
+        for row in self.g.chunks_exact(self.row_len).skip(K0).take(MR) {
+            prefetch(&row[self.column]);
         }
         let mut sum = [[T::splat(simd, T::ZERO); V]; MR];
         for (h, z) in self.h.iter().zip(self.z) {
