@@ -28,6 +28,7 @@
 
 mod activation;
 mod backward;
+mod checkpoint;
 mod config;
 mod core;
 mod error;
@@ -44,6 +45,7 @@ mod real;
 mod shard;
 
 pub use activation::{Activation, VectorMath};
+pub use checkpoint::{Checkpoint, CheckpointError, FORMAT_VERSION};
 pub use config::{FourierConfig, NetConfig, OutputScale, TimeConditioning};
 pub use error::NnError;
 pub use gradient::{InputGradient, RowLoss, ShardCotangents, ShardValues, TrainWorkspace};

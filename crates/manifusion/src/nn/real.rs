@@ -44,6 +44,10 @@ pub trait Real:
     fn from_f64(x: f64) -> Self;
     /// This number as a double.
     fn to_f64(self) -> f64;
+    /// Appends the number's little-endian bytes.
+    fn push_bytes(self, bytes: &mut Vec<u8>);
+    /// The number of as many little-endian bytes as it has; fewer count as zero bytes.
+    fn from_bytes(bytes: &[u8]) -> Self;
     /// Numbers in a register.
     fn lanes<S: Simd>() -> usize;
     /// A register of equal numbers.
@@ -76,6 +80,12 @@ impl Real for f32 {
     #[inline(always)]
     fn to_f64(self) -> f64 {
         f64::from(self)
+    }
+    fn push_bytes(self, bytes: &mut Vec<u8>) {
+        bytes.extend_from_slice(&self.to_le_bytes());
+    }
+    fn from_bytes(bytes: &[u8]) -> Self {
+        Self::from_le_bytes(std::array::from_fn(|i| bytes.get(i).copied().unwrap_or(0)))
     }
     #[inline(always)]
     fn lanes<S: Simd>() -> usize {
@@ -116,6 +126,12 @@ impl Real for f64 {
     #[inline(always)]
     fn to_f64(self) -> f64 {
         self
+    }
+    fn push_bytes(self, bytes: &mut Vec<u8>) {
+        bytes.extend_from_slice(&self.to_le_bytes());
+    }
+    fn from_bytes(bytes: &[u8]) -> Self {
+        Self::from_le_bytes(std::array::from_fn(|i| bytes.get(i).copied().unwrap_or(0)))
     }
     #[inline(always)]
     fn lanes<S: Simd>() -> usize {
