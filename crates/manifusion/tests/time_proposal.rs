@@ -2,9 +2,7 @@
 
 use manifusion::optim::{Adam, AdamConfig};
 use manifusion::rng::Streams;
-use manifusion::time::{
-    Draw, FlowConfig, LogUniform, Proposal, SigmoidalFlow, TimeError, Uniform,
-};
+use manifusion::time::{Draw, FlowConfig, LogUniform, Proposal, SigmoidalFlow, TimeError, Uniform};
 
 const S_MIN: f64 = 1e-5;
 const T_END: f64 = 6.0;

@@ -162,7 +162,9 @@ impl Problem {
         let (workspace, losses) = (&mut self.workspace, &mut self.losses[..]);
         let loss = match self.case.work {
             Work::Implicit => self.net.loss_gradient(input, &implicit, workspace, losses, None)?,
-            Work::Denoising => self.net.loss_gradient(input, &denoising, workspace, losses, None)?,
+            Work::Denoising => {
+                self.net.loss_gradient(input, &denoising, workspace, losses, None)?
+            }
             Work::Forward => {
                 self.net.eval(input, FieldOutput { a: &mut self.a, jvp: &mut self.jvp })?;
                 let div: f64 = self.jvp.iter().zip(e).map(|(j, e)| j * e).sum();
@@ -192,14 +194,7 @@ impl Problem {
 }
 
 /// ½|Pa|²/n + h·a/n of one row and its derivative, P = I − xxᵀ in each block of coordinates.
-fn implicit_row(
-    block: usize,
-    x: &[f64],
-    h: &[f64],
-    a: &[f64],
-    a_bar: &mut [f64],
-    n: usize,
-) -> f64 {
+fn implicit_row(block: usize, x: &[f64], h: &[f64], a: &[f64], a_bar: &mut [f64], n: usize) -> f64 {
     let mut loss = 0.0;
     for first in (0..a.len()).step_by(block) {
         let part = first..first + block;

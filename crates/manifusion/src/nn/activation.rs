@@ -175,8 +175,10 @@ impl Phi for Softplus {
 /// The elementary functions behind the activations.
 pub trait VectorMath: Sized {
     /// |x|.
+    #[must_use]
     fn magnitude(self) -> Self;
     /// √x.
+    #[must_use]
     fn root(self) -> Self;
     /// Whether [`VectorMath::sin_cos_fast`] is accurate at this argument.
     fn fast_sine_holds(self) -> bool;
@@ -185,10 +187,13 @@ pub trait VectorMath: Sized {
     /// (sin x, cos x) of a double, rounded to this type; |x| below 10⁶.
     fn sin_cos_of(x: f64) -> (Self, Self);
     /// eˣ for x ≤ 0; values below the smallest normal number become 0.
+    #[must_use]
     fn exp_nonpositive(self) -> Self;
     /// tanh x from e = e^{−2|x|} and r = 1/(1 + e).
+    #[must_use]
     fn tanh_from(self, e: Self, r: Self) -> Self;
     /// ln(1 + x) for x in [0, 1].
+    #[must_use]
     fn ln_1p_unit(self) -> Self;
 }
 
@@ -227,9 +232,8 @@ impl VectorMath for f32 {
         let r = ((x - turns * HALF_PI_HI) - turns * HALF_PI_LO) as Self;
         let z = r * r;
         let sin = ((-1.951_529_6e-4 * z + 8.332_161e-3) * z - 0.166_666_55) * z * r + r;
-        let cos = ((2.443_315_7e-5 * z - 1.388_731_6e-3) * z + 4.166_664_6e-2) * z * z
-            - 0.5 * z
-            + 1.0;
+        let cos =
+            ((2.443_315_7e-5 * z - 1.388_731_6e-3) * z + 4.166_664_6e-2) * z * z - 0.5 * z + 1.0;
         // Selection by masks: a branch per lane would keep the loop from being vectorised.
         let odd = 0u32.wrapping_sub(quadrant & 1);
         let (sin, cos) = (sin.to_bits(), cos.to_bits());
@@ -261,13 +265,12 @@ impl VectorMath for f32 {
     #[inline(always)]
     fn tanh_from(self, e: Self, r: Self) -> Self {
         let z = self * self;
-        let near = ((((-5.704_988_7e-3 * z + 2.063_909e-2) * z - 5.373_971_6e-2) * z
-            + 0.133_314_42)
-            * z
-            - 0.333_332_82)
-            * z
-            * self
-            + self;
+        let near =
+            ((((-5.704_988_7e-3 * z + 2.063_909e-2) * z - 5.373_971_6e-2) * z + 0.133_314_42) * z
+                - 0.333_332_8)
+                * z
+                * self
+                + self;
         let far = ((1.0 - e) * r).copysign(self);
         if self.abs() < 0.625 { near } else { far }
     }
@@ -280,8 +283,7 @@ impl VectorMath for f32 {
         let series = 1.0 / 3.0
             + z * (1.0 / 5.0
                 + z * (1.0 / 7.0
-                    + z * (1.0 / 9.0
-                        + z * (1.0 / 11.0 + z * (1.0 / 13.0 + z * (1.0 / 15.0))))));
+                    + z * (1.0 / 9.0 + z * (1.0 / 11.0 + z * (1.0 / 13.0 + z * (1.0 / 15.0))))));
         2.0 * w + 2.0 * w * z * series
     }
 }

@@ -160,8 +160,8 @@ impl<T: Real> Checkpoint<T> {
             ema: self.ema.as_ref().map(|ema| EmaState { decay: ema.decay() }),
             extra: self.extra.clone(),
         };
-        let text = serde_json::to_string(&header)
-            .map_err(|source| CheckpointError::Header { source })?;
+        let text =
+            serde_json::to_string(&header).map_err(|source| CheckpointError::Header { source })?;
         let tensors = self.tensors();
         let views: Result<Vec<_>, _> = tensors
             .iter()
@@ -305,7 +305,9 @@ struct Tensor {
 impl Tensor {
     fn new<T: Real>(name: String, shape: Vec<usize>, values: &[T]) -> Self {
         let mut bytes = Vec::with_capacity(size_of_val(values));
-        values.iter().for_each(|value| value.push_bytes(&mut bytes));
+        for value in values {
+            value.push_bytes(&mut bytes);
+        }
         Self { name, shape, dtype: dtype::<T>(), bytes }
     }
 }

@@ -60,12 +60,7 @@ impl<T: Real> Core<T> {
 
     /// Fills `lines`, the first layer's inputs of a shard, value rows first; `rows` is scratch for
     /// the 1 + k rows of one point.
-    pub(crate) fn fill_input(
-        &self,
-        input: &ShardInput<'_>,
-        rows: &mut [T],
-        lines: &mut [Line<T>],
-    ) {
+    pub(crate) fn fill_input(&self, input: &ShardInput<'_>, rows: &mut [T], lines: &mut [Line<T>]) {
         pulp::Arch::new().dispatch(FillInput { core: self, input, rows, lines });
     }
 

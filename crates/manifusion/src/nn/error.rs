@@ -64,11 +64,7 @@ impl NnError {
     }
 
     /// An error unless `found` equals `expected`.
-    pub(crate) fn check_len(
-        what: &'static str,
-        found: usize,
-        expected: usize,
-    ) -> Result<(), Self> {
+    pub(crate) fn check_len(what: &'static str, found: usize, expected: usize) -> Result<(), Self> {
         crate::rows::expect_len(found, expected).map_err(Self::shape(what))
     }
 }

@@ -177,7 +177,9 @@ impl Fourier {
             row.fill_with(|| stream.normal());
             let norm = row.iter().map(|b| b * b).sum::<f64>().sqrt();
             let length = config.f_max.powf(stream.uniform());
-            row.iter_mut().for_each(|b| *b *= length / norm);
+            for b in row.iter_mut() {
+                *b *= length / norm;
+            }
         }
         Self::from_rows(&rows, dim)
     }

@@ -109,7 +109,7 @@ struct Slice<'a> {
     grad: Option<InputGradient<'a>>,
 }
 
-impl<'a> Slice<'a> {
+impl Slice<'_> {
     fn split_at(self, row: usize) -> (Self, Self) {
         let (m, k) = (self.input.dim, self.input.per_row);
         let (before, after) = self.input.split_at(row);
@@ -245,10 +245,7 @@ fn add_lanes<T: Real>(sum: &mut [T], lanes: &[Lane<T>], offset: usize) {
     if sum.len() > SUM_BLOCK {
         let middle = sum.len() / 2;
         let (left, right) = sum.split_at_mut(middle);
-        rayon::join(
-            || add_lanes(left, lanes, offset),
-            || add_lanes(right, lanes, offset + middle),
-        );
+        rayon::join(|| add_lanes(left, lanes, offset), || add_lanes(right, lanes, offset + middle));
         return;
     }
     for lane in lanes {

@@ -70,7 +70,9 @@ impl<T: Real, P: Phi> WithSimd for Keep<'_, T, P> {
         let n = self.second.len();
         let (z_value, z_tangent) = self.z.split_at_mut(n);
         let (h_value, h_tangent) = self.h_out.split_at_mut(n);
-        z_value.iter_mut().for_each(|z| *z = sum(z, self.bias));
+        for z in z_value.iter_mut() {
+            *z = sum(z, self.bias);
+        }
         jets::<P, T>(flat_mut(z_value), flat_mut(h_value), flat_mut(self.second));
         for (z, h) in z_tangent.chunks_exact(n).zip(h_tangent.chunks_exact_mut(n)) {
             for ((h, z), first) in h.iter_mut().zip(z).zip(&*z_value) {
@@ -114,7 +116,9 @@ impl<T: Real, P: Phi> WithSimd for InPlace<'_, T, P> {
         for (block, value) in value.chunks_mut(BLOCK).enumerate() {
             let mut first = [Line::ZERO; BLOCK];
             let first = &mut first[..value.len()];
-            value.iter_mut().for_each(|z| *z = sum(z, self.bias));
+            for z in value.iter_mut() {
+                *z = sum(z, self.bias);
+            }
             slopes::<P, T>(flat_mut(value), flat_mut(first));
             for z in tangent.chunks_exact_mut(self.n) {
                 for (z, first) in z[block * BLOCK..].iter_mut().zip(&*first) {
@@ -126,11 +130,7 @@ impl<T: Real, P: Phi> WithSimd for InPlace<'_, T, P> {
 }
 
 /// Turns the cotangents of a panel's outputs into those of its pre-activations.
-pub(crate) fn reverse_activation<T: Real>(
-    z: &[Line<T>],
-    second: &[Line<T>],
-    bar: &mut [Line<T>],
-) {
+pub(crate) fn reverse_activation<T: Real>(z: &[Line<T>], second: &[Line<T>], bar: &mut [Line<T>]) {
     pulp::Arch::new().dispatch(Reverse { z, second, bar });
 }
 

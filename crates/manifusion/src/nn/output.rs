@@ -29,13 +29,7 @@ fn entry<T: Real>(lines: &[Line<T>], stride: usize, row: usize, column: usize) -
 }
 
 #[inline]
-fn set_entry<T: Real>(
-    lines: &mut [Line<T>],
-    stride: usize,
-    row: usize,
-    column: usize,
-    value: f64,
-) {
+fn set_entry<T: Real>(lines: &mut [Line<T>], stride: usize, row: usize, column: usize, value: f64) {
     lines[column / LANES * stride + row].0[column % LANES] = T::from_f64(value);
 }
 

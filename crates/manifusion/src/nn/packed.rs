@@ -56,19 +56,17 @@ impl<T: Real> PackedLayer<T> {
             }
         });
         self.backward.par_chunks_mut(outputs).enumerate().for_each(|(panel, lines)| {
-            let rows = weight[panel * LANES * outputs..].chunks_exact(outputs).take(LANES);
-            transpose(rows, lines);
+            let rows = LANES.min(inputs - panel * LANES);
+            transpose(&weight[panel * LANES * outputs..][..rows * outputs], lines);
         });
     }
 }
 
-/// `lines[n][l] ← rows[l][n]`, in blocks that stay in registers and cache.
-fn transpose<'a, T: Real>(
-    rows: impl Iterator<Item = &'a [T]> + Clone,
-    lines: &mut [Line<T>],
-) {
+/// `lines[n][l] ← rows[l][n]`, in blocks that stay in the cache; rows are as long as `lines`.
+fn transpose<T: Real>(rows: &[T], lines: &mut [Line<T>]) {
+    let length = lines.len();
     for (block, lines) in lines.chunks_mut(LANES).enumerate() {
-        for (l, row) in rows.clone().enumerate() {
+        for (l, row) in rows.chunks_exact(length).enumerate() {
             for (line, w) in lines.iter_mut().zip(&row[block * LANES..]) {
                 line.0[l] = *w;
             }

@@ -125,13 +125,7 @@ fn check_len(found: usize, expected: usize) -> Result<(), OptimError> {
     if found == expected { Ok(()) } else { Err(OptimError::Len { found, expected }) }
 }
 
-fn update<T: Real>(
-    step: Step<T>,
-    params: &mut [T],
-    grad: &[T],
-    first: &mut [T],
-    second: &mut [T],
-) {
+fn update<T: Real>(step: Step<T>, params: &mut [T], grad: &[T], first: &mut [T], second: &mut [T]) {
     if params.len() <= BLOCK {
         pulp::Arch::new().dispatch(Update { step, params, grad, first, second });
         return;

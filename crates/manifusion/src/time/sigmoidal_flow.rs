@@ -161,7 +161,8 @@ impl SigmoidalFlow {
             }
             let newton = x - error * (-pass.log_slope).exp();
             let inside = newton > low && newton < high;
-            let next = if inside || !(high - low).is_finite() { newton } else { 0.5 * (low + high) };
+            let next =
+                if inside || !(high - low).is_finite() { newton } else { 0.5 * (low + high) };
             if (next - x).abs() <= 1e-15 * (1.0 + x.abs()) {
                 return next;
             }

@@ -46,7 +46,11 @@ impl LogUniform {
     /// The log-uniform law on [s_min, T].
     pub fn new(s_min: f64, t_end: f64) -> Result<Self, TimeError> {
         check_interval(s_min, t_end)?;
-        if s_min > 0.0 { Ok(Self { s_min, t_end }) } else { Err(TimeError::Interval { s_min, t_end }) }
+        if s_min > 0.0 {
+            Ok(Self { s_min, t_end })
+        } else {
+            Err(TimeError::Interval { s_min, t_end })
+        }
     }
 }
 
