@@ -264,16 +264,29 @@ impl SolveError {
         move |source| Self::Point { row, time, source }
     }
 
-    /// Moves the row of an error from a chunk's numbering to the batch's.
+    /// The row at fault, if there is one.
+    pub fn row(&self) -> Option<usize> {
+        match *self {
+            Self::Point { row, .. }
+            | Self::NotFinite { row, .. }
+            | Self::StepTooSmall { row, .. }
+            | Self::TooManySteps { row, .. }
+            | Self::Time { row, .. }
+            | Self::KernelReach { row, .. } => Some(row),
+            Self::Shape(_) | Self::Setting { .. } | Self::Unsupported { .. } => None,
+        }
+    }
+
+    /// Renumbers the row of an error, from a part's numbering to the whole batch's.
     #[must_use]
-    pub fn offset_row(mut self, offset: usize) -> Self {
+    pub fn map_row(mut self, number: impl FnOnce(usize) -> usize) -> Self {
         match &mut self {
             Self::Point { row, .. }
             | Self::NotFinite { row, .. }
             | Self::StepTooSmall { row, .. }
             | Self::TooManySteps { row, .. }
             | Self::Time { row, .. }
-            | Self::KernelReach { row, .. } => *row += offset,
+            | Self::KernelReach { row, .. } => *row = number(*row),
             Self::Shape(_) | Self::Setting { .. } | Self::Unsupported { .. } => {}
         }
         self

@@ -54,7 +54,7 @@ impl<'a> Rows<'a> {
     }
 
     /// All rows in order.
-    pub fn iter(&self) -> std::slice::ChunksExact<'a, f64> {
+    pub fn rows(&self) -> std::slice::ChunksExact<'a, f64> {
         self.data.chunks_exact(self.width)
     }
 
@@ -102,7 +102,7 @@ impl<'a> RowsMut<'a> {
     }
 
     /// All rows in order, to be written.
-    pub fn iter_mut(&mut self) -> std::slice::ChunksExactMut<'_, f64> {
+    pub fn rows_mut(&mut self) -> std::slice::ChunksExactMut<'_, f64> {
         self.data.chunks_exact_mut(self.width)
     }
 

@@ -1,0 +1,234 @@
+//! Transition kernels K_s(y|x) of the noise where they are known: log-density and score ∇_y log K_s.
+//!
+//! Circle and torus by images and Fourier series, S^d by Gegenbauer series and a small-time expansion, SO(3) by images
+//! and characters, ℝ^d (Ornstein–Uhlenbeck) in closed form, products factor by factor. Every value comes with an
+//! estimate of its relative error, and a value beyond double precision is refused, not returned.
+
+mod circle;
+mod rotation;
+mod sphere;
+mod theta;
+
+use std::sync::Arc;
+
+pub use circle::wrapped_normal;
+pub use rotation::rotation_kernel;
+pub use sphere::SphereKernel;
+
+use crate::error::SolveError;
+use crate::linalg::{distance, dot, norm, scratch};
+use crate::manifold::{Kind, Manifold};
+use crate::prior::{Langevin, Prior};
+use crate::rows::{Rows, RowsMut, expect_len};
+
+/// log K_s and its derivative in the angle, with the estimated relative error of the derivative.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RadialKernel {
+    /// log K_s with respect to the Riemannian volume.
+    pub log_density: f64,
+    /// d log K_s / d angle.
+    pub slope: f64,
+    /// Estimated relative error of `slope`.
+    pub error: f64,
+}
+
+/// Largest estimated relative error that is returned as a value.
+const MAX_ERROR: f64 = 1e-6;
+
+/// The transition kernel of a manifold's noise.
+#[derive(Clone, Debug)]
+pub struct TransitionKernel {
+    name: String,
+    width: usize,
+    blocks: Vec<(std::ops::Range<usize>, Block)>,
+}
+
+#[derive(Clone, Debug)]
+enum Block {
+    Sphere(Arc<SphereKernel>),
+    Torus,
+    Rotation,
+    OrnsteinUhlenbeck,
+}
+
+impl TransitionKernel {
+    /// The kernel of the inference SDE with this prior; an error where none is known.
+    pub fn new(manifold: &dyn Manifold, prior: &dyn Prior) -> Result<Self, SolveError> {
+        let mut blocks = Vec::new();
+        collect(manifold, &prior.langevin(), 0, &mut blocks).ok_or_else(|| {
+            SolveError::Unsupported {
+                what: "the transition kernel",
+                manifold: manifold.name(),
+                hint: "use the implicit loss",
+            }
+        })?;
+        Ok(Self { name: manifold.name(), width: manifold.ambient_dim(), blocks })
+    }
+
+    /// log K_s(y|x) with respect to the Riemannian volume at y.
+    pub fn log_density(&self, x: &[f64], y: &[f64], s: f64) -> Result<f64, SolveError> {
+        check_time(0, s)?;
+        let mut total = 0.0;
+        for (at, block) in &self.blocks {
+            total += self.block_value(block, &x[at.clone()], &y[at.clone()], s, 0, None)?;
+        }
+        Ok(total)
+    }
+
+    /// `out ← ∇_y log K_s(y|x)`, tangent at y.
+    pub fn score(&self, x: &[f64], y: &[f64], s: f64, out: &mut [f64]) -> Result<(), SolveError> {
+        self.score_row(x, y, s, 0, out)
+    }
+
+    /// The scores of a batch, one time per row.
+    pub fn score_rows(
+        &self,
+        x: Rows<'_>,
+        y: Rows<'_>,
+        s: &[f64],
+        mut out: RowsMut<'_>,
+    ) -> Result<(), SolveError> {
+        x.expect_width(self.width)?;
+        y.expect_width(self.width)?;
+        out.expect_width(self.width)?;
+        for len in [y.len(), s.len(), out.len()] {
+            expect_len(len, x.len())?;
+        }
+        for i in 0..x.len() {
+            self.score_row(x.row(i), y.row(i), s[i], i, out.row_mut(i))?;
+        }
+        Ok(())
+    }
+
+    fn score_row(
+        &self,
+        x: &[f64],
+        y: &[f64],
+        s: f64,
+        row: usize,
+        out: &mut [f64],
+    ) -> Result<(), SolveError> {
+        check_time(row, s)?;
+        for (at, block) in &self.blocks {
+            let out = &mut out[at.clone()];
+            self.block_value(block, &x[at.clone()], &y[at.clone()], s, row, Some(out))?;
+        }
+        Ok(())
+    }
+
+    /// The log-density of one block; writes its score if wanted.
+    fn block_value(
+        &self,
+        block: &Block,
+        x: &[f64],
+        y: &[f64],
+        s: f64,
+        row: usize,
+        score: Option<&mut [f64]>,
+    ) -> Result<f64, SolveError> {
+        let checked = |value: RadialKernel, angle: f64| {
+            if value.error <= MAX_ERROR {
+                return Ok(value);
+            }
+            let (manifold, error) = (self.name.clone(), value.error);
+            Err(SolveError::KernelReach { row, manifold, s, angle, error })
+        };
+        match block {
+            Block::Sphere(kernel) => {
+                let (chord, sum) = (distance(x, y), distance_to_antipode(x, y));
+                let angle = 2.0 * chord.atan2(sum);
+                let value = checked(kernel.eval(s, angle), angle)?;
+                if let Some(out) = score {
+                    // ∇φ = (y cos φ − x)/sin φ, with y cos φ − x = (y − x) − y(1 − cos φ) free of cancellation.
+                    let sin = 0.5 * chord * sum;
+                    let factor = if sin > 0.0 { value.slope / sin } else { 0.0 };
+                    let versine = 0.5 * chord * chord;
+                    for i in 0..y.len() {
+                        out[i] = factor * ((y[i] - x[i]) - y[i] * versine);
+                    }
+                }
+                Ok(value.log_density)
+            }
+            Block::Torus => {
+                let mut total = 0.0;
+                let mut score = score;
+                for j in 0..x.len() / 2 {
+                    let (x, y) = (&x[2 * j..2 * j + 2], &y[2 * j..2 * j + 2]);
+                    let angle = (x[0] * y[1] - x[1] * y[0]).atan2(dot(x, y));
+                    let value = wrapped_normal(s, angle);
+                    total += value.log_density;
+                    if let Some(out) = score.as_deref_mut() {
+                        out[2 * j] = -value.slope * y[1];
+                        out[2 * j + 1] = value.slope * y[0];
+                    }
+                }
+                Ok(total)
+            }
+            Block::Rotation => {
+                let (vector, cos) = rotation::relative_rotation(x, y);
+                let sin = norm(&vector);
+                let angle = sin.atan2(cos);
+                let value = checked(rotation_kernel(s, angle), angle)?;
+                if let Some(out) = score {
+                    // d/dt ω(Y exp(t[n]×)) = 1 and |Y[n]×|² = 2, so ∇ω = ½Y[n]×.
+                    let factor = if sin > 0.0 { 0.5 * value.slope / sin } else { 0.0 };
+                    rotation::times_cross(y, &vector, factor, out);
+                }
+                Ok(value.log_density)
+            }
+            Block::OrnsteinUhlenbeck => {
+                let (decay, variance) = ((-0.5 * s).exp(), -(-s).exp_m1());
+                let mut z = scratch(x.len());
+                for i in 0..x.len() {
+                    z[i] = y[i] - decay * x[i];
+                }
+                if let Some(out) = score {
+                    for (out, z) in out.iter_mut().zip(&z) {
+                        *out = -z / variance;
+                    }
+                }
+                let constant = x.len() as f64 * (std::f64::consts::TAU * variance).ln();
+                Ok(-0.5 * (dot(&z, &z) / variance + constant))
+            }
+        }
+    }
+}
+
+fn collect(
+    manifold: &dyn Manifold,
+    langevin: &Langevin,
+    start: usize,
+    blocks: &mut Vec<(std::ops::Range<usize>, Block)>,
+) -> Option<()> {
+    let block = match (manifold.kind(), langevin) {
+        (Kind::Product, _) => {
+            let mut at = start;
+            for (i, factor) in manifold.factors().iter().enumerate() {
+                collect(factor.as_ref(), langevin.factor(i), at, blocks)?;
+                at += factor.ambient_dim();
+            }
+            return Some(());
+        }
+        (Kind::Sphere { dim }, Langevin::Brownian) => {
+            Block::Sphere(Arc::new(SphereKernel::new(dim)))
+        }
+        (Kind::Torus { .. }, Langevin::Brownian) => Block::Torus,
+        (Kind::Orthogonal { n: 3, special: true }, Langevin::Brownian) => Block::Rotation,
+        (Kind::Euclidean { .. }, Langevin::OrnsteinUhlenbeck) => Block::OrnsteinUhlenbeck,
+        _ => return None,
+    };
+    blocks.push((start..start + manifold.ambient_dim(), block));
+    Some(())
+}
+
+fn distance_to_antipode(x: &[f64], y: &[f64]) -> f64 {
+    x.iter().zip(y).map(|(a, b)| (a + b) * (a + b)).sum::<f64>().sqrt()
+}
+
+/// An error unless 0 < s < ∞.
+pub(crate) fn check_time(row: usize, s: f64) -> Result<(), SolveError> {
+    if s > 0.0 && s.is_finite() {
+        return Ok(());
+    }
+    Err(SolveError::Time { row, time: s, expected: "noising times are positive and finite" })
+}

@@ -1,0 +1,384 @@
+//! Small dense linear algebra on slices, without allocation for the sizes manifolds have.
+//!
+//! Matrices are row-major. Hand-written because dynamic sizes without heap use inside a solver's step
+//! are what is needed here, and what the linear-algebra crates do not offer; the tests compare with
+//! nalgebra.
+
+use smallvec::SmallVec;
+
+/// Scratch that stays on the stack up to 64 numbers (an 8 × 8 matrix).
+pub(crate) type Scratch = SmallVec<[f64; 64]>;
+
+/// `n` zeros.
+pub(crate) fn scratch(n: usize) -> Scratch {
+    smallvec::smallvec![0.0; n]
+}
+
+/// ⟨u, v⟩.
+#[inline]
+pub(crate) fn dot(u: &[f64], v: &[f64]) -> f64 {
+    u.iter().zip(v).map(|(a, b)| a * b).sum()
+}
+
+/// |u|.
+#[inline]
+pub(crate) fn norm(u: &[f64]) -> f64 {
+    dot(u, u).sqrt()
+}
+
+/// `y ← y + a·x`.
+#[inline]
+pub(crate) fn axpy(a: f64, x: &[f64], y: &mut [f64]) {
+    for (y, x) in y.iter_mut().zip(x) {
+        *y += a * x;
+    }
+}
+
+/// `x ← a·x`.
+#[inline]
+pub(crate) fn scale(a: f64, x: &mut [f64]) {
+    for x in x {
+        *x *= a;
+    }
+}
+
+/// |u − v|.
+pub(crate) fn distance(u: &[f64], v: &[f64]) -> f64 {
+    u.iter().zip(v).map(|(a, b)| (a - b) * (a - b)).sum::<f64>().sqrt()
+}
+
+/// Orthonormalises the rows of `e` (k rows of `width`) in place by Gram–Schmidt applied twice, the
+/// numerically stable form of thin QR. Returns the smallest ratio of a row's norm after and before
+/// its projection: near zero means that the rows were dependent.
+pub(crate) fn orthonormalise_rows(e: &mut [f64], width: usize) -> f64 {
+    let mut independence = f64::INFINITY;
+    for j in 0..e.len() / width {
+        let (done, rest) = e.split_at_mut(j * width);
+        let row = &mut rest[..width];
+        let before = norm(row);
+        for _ in 0..2 {
+            for q in done.chunks_exact(width) {
+                axpy(-dot(q, row), q, row);
+            }
+        }
+        let after = norm(row);
+        independence = independence.min(after / before);
+        scale(1.0 / after, row);
+    }
+    independence
+}
+
+/// Cholesky factor L of a symmetric positive definite `a` (n × n), in the lower triangle. False if
+/// `a` is not positive definite to working precision.
+pub(crate) fn cholesky(a: &mut [f64], n: usize) -> bool {
+    for j in 0..n {
+        let mut pivot = a[j * n + j];
+        let scale = pivot;
+        for k in 0..j {
+            pivot -= a[j * n + k] * a[j * n + k];
+        }
+        // Negated so that NaN is refused as well.
+        if !(pivot > 1e-14 * scale.abs()) {
+            return false;
+        }
+        let pivot = pivot.sqrt();
+        a[j * n + j] = pivot;
+        for i in j + 1..n {
+            let mut value = a[i * n + j];
+            for k in 0..j {
+                value -= a[i * n + k] * a[j * n + k];
+            }
+            a[i * n + j] = value / pivot;
+        }
+    }
+    true
+}
+
+/// `b ← L⁻¹ b`.
+pub(crate) fn solve_lower(l: &[f64], n: usize, b: &mut [f64]) {
+    for i in 0..n {
+        for k in 0..i {
+            b[i] -= l[i * n + k] * b[k];
+        }
+        b[i] /= l[i * n + i];
+    }
+}
+
+/// `b ← L⁻ᵀ b`.
+pub(crate) fn solve_lower_transposed(l: &[f64], n: usize, b: &mut [f64]) {
+    for i in (0..n).rev() {
+        for k in i + 1..n {
+            b[i] -= l[k * n + i] * b[k];
+        }
+        b[i] /= l[i * n + i];
+    }
+}
+
+/// `out ← aᵀ b` for `a` (n × k) and `b` (n × l).
+pub(crate) fn transpose_times(a: &[f64], b: &[f64], n: usize, k: usize, l: usize, out: &mut [f64]) {
+    out.fill(0.0);
+    for r in 0..n {
+        for i in 0..k {
+            axpy(a[r * k + i], &b[r * l..(r + 1) * l], &mut out[i * l..(i + 1) * l]);
+        }
+    }
+}
+
+/// `out ← a b` for `a` (n × k) and `b` (k × l).
+pub(crate) fn times(a: &[f64], b: &[f64], k: usize, l: usize, out: &mut [f64]) {
+    for (row, out) in a.chunks_exact(k).zip(out.chunks_exact_mut(l)) {
+        out.fill(0.0);
+        for (i, &value) in row.iter().enumerate() {
+            axpy(value, &b[i * l..(i + 1) * l], out);
+        }
+    }
+}
+
+/// Determinant by elimination with partial pivoting.
+pub(crate) fn determinant(a: &[f64], n: usize) -> f64 {
+    let mut a = Scratch::from_slice(a);
+    let mut det = 1.0;
+    for j in 0..n {
+        let pivot_row =
+            (j..n).max_by(|&p, &q| a[p * n + j].abs().total_cmp(&a[q * n + j].abs())).unwrap_or(j);
+        if pivot_row != j {
+            for k in 0..n {
+                a.swap(j * n + k, pivot_row * n + k);
+            }
+            det = -det;
+        }
+        let pivot = a[j * n + j];
+        det *= pivot;
+        if pivot == 0.0 {
+            return 0.0;
+        }
+        for i in j + 1..n {
+            let factor = a[i * n + j] / pivot;
+            for k in j..n {
+                a[i * n + k] -= factor * a[j * n + k];
+            }
+        }
+    }
+    det
+}
+
+/// Sign of det that a polar factor is asked to have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Determinant {
+    /// Whatever the matrix has.
+    Any,
+    /// +1: the nearest rotation, found by turning the direction of the smallest singular value.
+    Positive,
+}
+
+/// Replaces `x` (n × k, n ≥ k) by its polar factor U Vᵀ, the closest matrix with orthonormal
+/// columns. Returns the smallest singular value relative to the largest; near zero the factor is
+/// not determined.
+///
+/// Close to the manifold (every solver step) Newton–Schulz converges quadratically from below;
+/// elsewhere one-sided Jacobi gives the singular value decomposition.
+pub(crate) fn polar(x: &mut [f64], n: usize, k: usize, sign: Determinant) -> f64 {
+    let mut gram = scratch(k * k);
+    let near = sign == Determinant::Any || determinant(x, n) > 0.0;
+    if near && let Some(ratio) = newton_schulz(x, n, k, &mut gram) {
+        return ratio;
+    }
+    jacobi_polar(x, n, k, sign)
+}
+
+/// X ← X(3I − XᵀX)/2 until XᵀX = I; `None` when it starts too far away for fast convergence.
+fn newton_schulz(x: &mut [f64], n: usize, k: usize, gram: &mut [f64]) -> Option<f64> {
+    let mut next = scratch(n * k);
+    let mut first = None;
+    for _ in 0..8 {
+        transpose_times(x, x, n, k, k, gram);
+        let mut defect = 0.0f64;
+        for i in 0..k {
+            for j in 0..k {
+                let target = if i == j { 1.0 } else { 0.0 };
+                defect = defect.max((gram[i * k + j] - target).abs());
+                gram[i * k + j] = -0.5 * gram[i * k + j] + 1.5 * target;
+            }
+        }
+        // Gershgorin: the singular values lie within k·defect of one.
+        let spread = k as f64 * defect;
+        if !(spread < 0.25) {
+            return None;
+        }
+        first = first.or(Some(((1.0 - spread) / (1.0 + spread)).sqrt()));
+        if defect < 4e-16 {
+            return first;
+        }
+        times(x, gram, k, k, &mut next);
+        x.copy_from_slice(&next);
+        if defect < 1e-8 {
+            return first;
+        }
+    }
+    None
+}
+
+fn jacobi_polar(x: &mut [f64], n: usize, k: usize, sign: Determinant) -> f64 {
+    let mut v = scratch(k * k);
+    for i in 0..k {
+        v[i * k + i] = 1.0;
+    }
+    // Rotates pairs of columns of X V until they are orthogonal.
+    for _sweep in 0..60 {
+        let mut off = 0.0f64;
+        for p in 0..k {
+            for q in p + 1..k {
+                let (mut pp, mut qq, mut pq) = (0.0, 0.0, 0.0);
+                for r in 0..n {
+                    let (a, b) = (x[r * k + p], x[r * k + q]);
+                    pp += a * a;
+                    qq += b * b;
+                    pq += a * b;
+                }
+                if pq.abs() <= 1e-300 || pq.abs() <= 1e-16 * (pp * qq).sqrt() {
+                    continue;
+                }
+                off = off.max(pq.abs() / (pp * qq).sqrt());
+                let tau = (qq - pp) / (2.0 * pq);
+                let t = tau.signum() / (tau.abs() + (1.0 + tau * tau).sqrt());
+                let c = 1.0 / (1.0 + t * t).sqrt();
+                rotate_columns(x, k, p, q, c, c * t);
+                rotate_columns(&mut v, k, p, q, c, c * t);
+            }
+        }
+        if off < 1e-15 {
+            break;
+        }
+    }
+    let mut sigma = scratch(k);
+    for (j, sigma) in sigma.iter_mut().enumerate() {
+        *sigma = (0..n).map(|r| x[r * k + j] * x[r * k + j]).sum::<f64>().sqrt();
+    }
+    let largest = sigma.iter().copied().fold(0.0, f64::max);
+    let (smallest_at, smallest) = sigma
+        .iter()
+        .copied()
+        .enumerate()
+        .fold((0, f64::INFINITY), |best, now| if now.1 < best.1 { now } else { best });
+    for r in 0..n {
+        for j in 0..k {
+            x[r * k + j] /= sigma[j];
+        }
+    }
+    if sign == Determinant::Positive && determinant(x, n) * determinant(&v, k) < 0.0 {
+        for r in 0..n {
+            x[r * k + smallest_at] = -x[r * k + smallest_at];
+        }
+    }
+    let u = Scratch::from_slice(x);
+    for (u_row, out) in u.chunks_exact(k).zip(x.chunks_exact_mut(k)) {
+        for (j, out) in out.iter_mut().enumerate() {
+            *out = dot(u_row, &v[j * k..(j + 1) * k]);
+        }
+    }
+    smallest / largest
+}
+
+fn rotate_columns(x: &mut [f64], width: usize, p: usize, q: usize, c: f64, s: f64) {
+    for row in x.chunks_exact_mut(width) {
+        let (a, b) = (row[p], row[q]);
+        row[p] = c * a - s * b;
+        row[q] = s * a + c * b;
+    }
+}
+
+/// log Σ exp xᵢ, without overflow.
+pub fn log_sum_exp(x: &[f64]) -> f64 {
+    let largest = x.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    if largest.is_infinite() {
+        return largest;
+    }
+    largest + x.iter().map(|v| (v - largest).exp()).sum::<f64>().ln()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nalgebra::DMatrix;
+    use proptest::prelude::*;
+
+    fn matrix(n: usize, k: usize) -> impl Strategy<Value = Vec<f64>> {
+        prop::collection::vec(-2.0..2.0f64, n * k)
+    }
+
+    fn check_polar(x: &[f64], n: usize, k: usize) {
+        let svd = DMatrix::from_row_slice(n, k, x).svd(true, true);
+        let expected = svd.u.unwrap() * svd.v_t.unwrap();
+        let mut found = x.to_vec();
+        polar(&mut found, n, k, Determinant::Any);
+        for i in 0..n {
+            for j in 0..k {
+                let difference: f64 = found[i * k + j] - expected[(i, j)];
+                assert!(difference.abs() < 1e-8, "({i},{j}) differs by {difference:.1e}");
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn polar_agrees_with_nalgebra(x in matrix(4, 4), y in matrix(5, 2), t in 0.0..0.1f64) {
+            let conditioned = |x: &[f64], n, k| {
+                DMatrix::from_row_slice(n, k, x).singular_values().min() > 1e-4
+            };
+            prop_assume!(conditioned(&x, 4, 4) && conditioned(&y, 5, 2));
+            check_polar(&x, 4, 4);
+            check_polar(&y, 5, 2);
+            // Near the manifold, where the fast iteration runs.
+            let mut near = x.clone();
+            polar(&mut near, 4, 4, Determinant::Any);
+            axpy(t, &x, &mut near);
+            check_polar(&near, 4, 4);
+        }
+
+        #[test]
+        fn nearest_rotation_has_determinant_one(x in matrix(3, 3)) {
+            prop_assume!(DMatrix::from_row_slice(3, 3, &x).singular_values().min() > 1e-4);
+            let mut rotation = x.clone();
+            polar(&mut rotation, 3, 3, Determinant::Positive);
+            prop_assert!((determinant(&rotation, 3) - 1.0).abs() < 1e-10);
+            // Closest: no rotation about a coordinate axis improves tr(RᵀX).
+            let trace = dot(&rotation, &x);
+            for axis in 0..3 {
+                for angle in [-1e-3, 1e-3f64] {
+                    let (p, q) = ((axis + 1) % 3, (axis + 2) % 3);
+                    let mut turned = rotation.clone();
+                    rotate_columns(&mut turned, 3, p, q, angle.cos(), angle.sin());
+                    prop_assert!(dot(&turned, &x) <= trace + 1e-12);
+                }
+            }
+        }
+
+        #[test]
+        fn determinant_and_cholesky_agree_with_nalgebra(x in matrix(4, 4), b in matrix(4, 1)) {
+            let m = DMatrix::from_row_slice(4, 4, &x);
+            prop_assert!((determinant(&x, 4) - m.determinant()).abs() < 1e-9);
+            let spd = &m * m.transpose() + DMatrix::identity(4, 4) * 0.1;
+            let mut l: Vec<f64> = spd.iter().copied().collect();
+            prop_assert!(cholesky(&mut l, 4));
+            let mut y = b.clone();
+            solve_lower(&l, 4, &mut y);
+            solve_lower_transposed(&l, 4, &mut y);
+            let back = spd * DMatrix::from_column_slice(4, 1, &y);
+            for i in 0..4 {
+                prop_assert!((back[i] - b[i]).abs() < 1e-9);
+            }
+        }
+    }
+
+    #[test]
+    fn cholesky_refuses_singular_and_nan() {
+        assert!(!cholesky(&mut [1.0, 1.0, 1.0, 1.0], 2));
+        assert!(!cholesky(&mut [f64::NAN], 1));
+    }
+
+    #[test]
+    fn log_sum_exp_survives_large_values() {
+        assert!((log_sum_exp(&[1000.0, 1000.0]) - (1000.0 + 2f64.ln())).abs() < 1e-12);
+        assert!(log_sum_exp(&[f64::NEG_INFINITY]).is_infinite());
+    }
+}

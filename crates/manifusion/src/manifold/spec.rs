@@ -1,0 +1,180 @@
+//! The string form of manifolds: `sphere:2`, `hyperbolic:2,K=-0.5`, `sphere:2*torus:3`, `level:x^2+y^2-1`.
+
+use std::sync::Arc;
+
+use super::{
+    Euclidean, Expressions, Hyperboloid, LevelSet, Manifold, Orthogonal, Product, Sphere, Stiefel,
+    Torus,
+};
+use crate::error::SpecError;
+
+/// The forms that [`parse`] understands, for messages and help texts.
+pub const SPEC_FORMS: &str = "sphere:D, torus:D, hyperbolic:D or hyperbolic:D,K=-0.5, so:N, o:N, \
+     stiefel:N,K, euclidean:D, level:EXPRESSION (such as level:x^2+y^2/4+z^2-1), and products such as \
+     sphere:2*torus:3";
+
+const NAMES: [&str; 8] =
+    ["sphere", "torus", "hyperbolic", "so", "o", "stiefel", "euclidean", "level"];
+
+/// Makes the manifold that a string describes.
+pub fn parse(spec: &str) -> Result<Arc<dyn Manifold>, SpecError> {
+    let mut factors = split_factors(spec).into_iter().map(factor).collect::<Result<Vec<_>, _>>()?;
+    if factors.len() == 1 {
+        return Ok(factors.remove(0));
+    }
+    Ok(Arc::new(Product::new(factors)?))
+}
+
+/// Splits at each `*` that is followed by `name:`; any other `*` belongs to an expression.
+fn split_factors(spec: &str) -> Vec<&str> {
+    let mut factors = Vec::new();
+    let mut start = 0;
+    for (at, _) in spec.match_indices('*') {
+        let rest = spec[at + 1..].trim_start();
+        let name: &str = rest.split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or("");
+        let expression = spec[start..at].trim_start().starts_with("level:");
+        let starts_factor = !name.is_empty() && rest[name.len()..].trim_start().starts_with(':');
+        if starts_factor || !expression {
+            factors.push(&spec[start..at]);
+            start = at + 1;
+        }
+    }
+    factors.push(&spec[start..]);
+    factors
+}
+
+fn factor(text: &str) -> Result<Arc<dyn Manifold>, SpecError> {
+    let text = text.trim();
+    let (name, rest) =
+        text.split_once(':').map_or((text, None), |(n, r)| (n.trim(), Some(r.trim())));
+    if !NAMES.contains(&name) {
+        return Err(SpecError::UnknownName { name: name.to_string(), allowed: SPEC_FORMS });
+    }
+    let fields = Fields { text, rest };
+    Ok(match name {
+        "sphere" => Arc::new(Sphere::new(fields.number("sphere:D, such as sphere:2")?)?),
+        "torus" => Arc::new(Torus::new(fields.number("torus:D, such as torus:7")?)?),
+        "euclidean" => {
+            Arc::new(Euclidean::new(fields.number("euclidean:D, such as euclidean:4")?)?)
+        }
+        "so" => Arc::new(Orthogonal::special(fields.number("so:N, such as so:3")?)?),
+        "o" => Arc::new(Orthogonal::full(fields.number("o:N, such as o:3")?)?),
+        "hyperbolic" => Arc::new(hyperbolic(&fields)?),
+        "stiefel" => Arc::new(stiefel(&fields)?),
+        _ => {
+            let expected = "level:EXPRESSION, such as level:x^2+y^2/4+z^2-1";
+            Arc::new(LevelSet::new(Expressions::parse(fields.rest(expected)?)?)?)
+        }
+    })
+}
+
+struct Fields<'a> {
+    text: &'a str,
+    rest: Option<&'a str>,
+}
+
+impl<'a> Fields<'a> {
+    fn rest(&self, expected: &'static str) -> Result<&'a str, SpecError> {
+        match self.rest {
+            Some(rest) if !rest.is_empty() => Ok(rest),
+            _ => Err(self.malformed("nothing stands after the name", expected)),
+        }
+    }
+
+    fn malformed(&self, problem: impl Into<String>, expected: &'static str) -> SpecError {
+        let spec = self.text.chars().take(80).collect();
+        SpecError::Malformed { spec, problem: problem.into(), expected }
+    }
+
+    fn number(&self, expected: &'static str) -> Result<usize, SpecError> {
+        self.parse_number(self.rest(expected)?, expected)
+    }
+
+    fn parse_number(&self, text: &str, expected: &'static str) -> Result<usize, SpecError> {
+        let text = text.trim();
+        text.parse()
+            .map_err(|_| self.malformed(format!("'{text}' is not a whole number"), expected))
+    }
+}
+
+fn hyperbolic(fields: &Fields<'_>) -> Result<Hyperboloid, SpecError> {
+    let expected = "hyperbolic:D, hyperbolic:D,K=-0.5 or hyperbolic:D,pi=closest";
+    let mut parts = fields.rest(expected)?.split(',');
+    let dim = fields.parse_number(parts.next().unwrap_or(""), expected)?;
+    let (mut curvature, mut closest) = (-1.0, false);
+    for part in parts {
+        match part.split_once('=').map(|(key, value)| (key.trim(), value.trim())) {
+            Some(("K", value)) => {
+                curvature = value.parse().map_err(|_| {
+                    fields.malformed(format!("'{value}' is not a number"), expected)
+                })?;
+            }
+            Some(("pi", "closest")) => closest = true,
+            _ => return Err(fields.malformed(format!("'{part}' is not understood"), expected)),
+        }
+    }
+    let space = Hyperboloid::new(dim, curvature)?;
+    Ok(if closest { space.with_closest_point() } else { space })
+}
+
+fn stiefel(fields: &Fields<'_>) -> Result<Stiefel, SpecError> {
+    let expected = "stiefel:N,K with 1 ≤ K ≤ N, such as stiefel:4,2";
+    let Some((n, k)) = fields.rest(expected)?.split_once(',') else {
+        return Err(fields.malformed("two numbers are needed", expected));
+    };
+    Stiefel::new(fields.parse_number(n, expected)?, fields.parse_number(k, expected)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_form_parses_and_prints_itself() {
+        for (spec, dim, ambient) in [
+            ("sphere:2", 2, 3),
+            ("torus:7", 7, 14),
+            ("hyperbolic:2", 2, 3),
+            ("hyperbolic:2,K=-0.5", 2, 3),
+            ("hyperbolic:3,pi=closest", 3, 4),
+            ("so:3", 3, 9),
+            ("o:3", 3, 9),
+            ("stiefel:4,2", 5, 8),
+            ("euclidean:4", 4, 4),
+            ("level:x^2+y^2/4+z^2-1", 2, 3),
+            ("level:x*x+y*y-1;z-x*y", 1, 3),
+            ("sphere:2*torus:3", 5, 9),
+            ("sphere:1*level:x*x+y*y*z*z+z^2-1*so:3", 6, 14),
+        ] {
+            let manifold = parse(spec).unwrap();
+            assert_eq!(manifold.name(), spec);
+            assert_eq!((manifold.dim(), manifold.ambient_dim()), (dim, ambient), "{spec}");
+        }
+        assert_eq!(parse(" sphere : 2 * torus:1 ").unwrap().name(), "sphere:2*torus:1");
+    }
+
+    #[test]
+    fn mistakes_say_what_is_allowed() {
+        for (spec, message) in [
+            ("", "unknown manifold ''; allowed: sphere:D"),
+            ("ball:3", "unknown manifold 'ball'; allowed: sphere:D"),
+            ("sphere", "'sphere': nothing stands after the name; expected sphere:D"),
+            ("sphere:two", "'sphere:two': 'two' is not a whole number"),
+            ("sphere:0", "dimension 0 of sphere is out of range; allowed: 1 to 4096"),
+            ("sphere:99999", "dimension 99999 of sphere is out of range"),
+            ("sphere:-1", "'-1' is not a whole number"),
+            ("hyperbolic:2,K=1", "curvature K = 1 is not allowed"),
+            ("hyperbolic:2,K=nan", "curvature K = NaN is not allowed"),
+            ("hyperbolic:2,R=1", "'R=1' is not understood"),
+            ("stiefel:4", "two numbers are needed"),
+            ("stiefel:2,4", "dimension 4 of stiefel (k) is out of range; allowed: 1 to 2"),
+            ("so:1", "dimension 1 of so is out of range; allowed: 2 to 64"),
+            ("sphere:2*", "unknown manifold ''"),
+            ("level:x^2+", "expression 'x^2+', position 5: the expression ends too early"),
+            ("level:x^2+y^2+1", "no regular point found"),
+        ] {
+            let error = parse(spec).unwrap_err().to_string();
+            assert!(error.contains(message), "{spec}: {error}");
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! Ordinary differential equations on manifolds: embedded Runge–Kutta over a constant tableau, with π after each
+//! accepted step.
+
+mod controller;
+mod dopri5;
+mod solve;
+mod tableau;
+
+pub use dopri5::DOPRI5;
+pub use solve::{OdeOptions, OdeStats, integrate, integrate_fixed};
+pub use tableau::Tableau;
+
+use crate::error::{PointError, SolveError};
+use crate::rows::{Rows, RowsMut};
+
+/// The equation dy/dt = f(t, y) for a batch whose rows have their own times.
+pub trait OdeSystem {
+    /// Numbers per row.
+    fn width(&self) -> usize;
+
+    /// `out ← f(t, y)`. `rows` are the rows' numbers in the whole batch, for what must stay fixed along a
+    /// solve (Hutchinson probes).
+    fn eval(
+        &mut self,
+        rows: &[usize],
+        t: &[f64],
+        y: Rows<'_>,
+        out: RowsMut<'_>,
+    ) -> Result<(), SolveError>;
+
+    /// Brings the part of a state that lives on a manifold back to it.
+    fn retract(&self, y: &mut [f64]) -> Result<(), PointError>;
+}

@@ -1,0 +1,146 @@
+//! Exact one-step noising: no integration error, no steps.
+
+use rand_distr::{Distribution, Gamma};
+
+use super::ancestral::AncestralProcess;
+use crate::linalg::{axpy, dot, scratch};
+use crate::manifold::{Kind, Manifold};
+use crate::prior::{Langevin, Prior};
+use crate::rng::Stream;
+
+/// The exact law of Y_s | Y_0, block by block of coordinates.
+#[derive(Clone, Debug)]
+pub(super) struct ExactNoise {
+    blocks: Vec<(std::ops::Range<usize>, Block)>,
+}
+
+#[derive(Clone, Debug)]
+enum Block {
+    Sphere { dim: usize, ancestral: AncestralProcess },
+    Torus,
+    Rotation { ancestral: AncestralProcess },
+    OrnsteinUhlenbeck,
+}
+
+impl ExactNoise {
+    /// `None` where no exact law is known.
+    pub(super) fn new(manifold: &dyn Manifold, prior: &dyn Prior) -> Option<Self> {
+        let mut blocks = Vec::new();
+        collect(manifold, &prior.langevin(), 0, &mut blocks)?;
+        Some(Self { blocks })
+    }
+
+    /// `y ← Y_s` from Y_0 = y.
+    pub(super) fn apply(&self, y: &mut [f64], s: f64, stream: &mut Stream) {
+        for (at, block) in &self.blocks {
+            let y = &mut y[at.clone()];
+            match block {
+                Block::Sphere { dim, ancestral } => sphere_step(*dim, ancestral, y, s, stream),
+                Block::Torus => torus_step(y, s, stream),
+                Block::Rotation { ancestral } => rotation_step(ancestral, y, s, stream),
+                Block::OrnsteinUhlenbeck => {
+                    let (decay, spread) = ((-0.5 * s).exp(), (-(-s).exp_m1()).sqrt());
+                    for y in y {
+                        *y = decay * *y + spread * stream.normal();
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn collect(
+    manifold: &dyn Manifold,
+    langevin: &Langevin,
+    start: usize,
+    blocks: &mut Vec<(std::ops::Range<usize>, Block)>,
+) -> Option<()> {
+    let block = match (manifold.kind(), langevin) {
+        (Kind::Product, _) => {
+            let mut at = start;
+            for (i, factor) in manifold.factors().iter().enumerate() {
+                collect(factor.as_ref(), langevin.factor(i), at, blocks)?;
+                at += factor.ambient_dim();
+            }
+            return Some(());
+        }
+        (Kind::Sphere { dim: 1 } | Kind::Torus { .. }, Langevin::Brownian) => Block::Torus,
+        (Kind::Sphere { dim }, Langevin::Brownian) => {
+            Block::Sphere { dim, ancestral: AncestralProcess::new(dim as f64) }
+        }
+        (Kind::Orthogonal { n: 3, special: true }, Langevin::Brownian) => {
+            Block::Rotation { ancestral: AncestralProcess::new(3.0) }
+        }
+        (Kind::Euclidean { .. }, Langevin::OrnsteinUhlenbeck) => Block::OrnsteinUhlenbeck,
+        _ => return None,
+    };
+    blocks.push((start..start + manifold.ambient_dim(), block));
+    Some(())
+}
+
+/// Each circle turned by N(0, s).
+fn torus_step(y: &mut [f64], s: f64, stream: &mut Stream) {
+    let spread = s.sqrt();
+    for circle in y.as_chunks_mut::<2>().0 {
+        let (sin, cos) = (spread * stream.normal()).sin_cos();
+        let [a, b] = *circle;
+        *circle = [a * cos - b * sin, a * sin + b * cos];
+        // Rounding would otherwise build up over repeated use.
+        let length = circle[0].hypot(circle[1]);
+        circle[0] /= length;
+        circle[1] /= length;
+    }
+}
+
+/// u = (1 − ⟨Y_0, Y_s⟩)/2 is Beta(d/2, d/2 + M) with M lineages left, and the direction is uniform: then
+/// Y_s = (1 − 2u)Y_0 + 2√(u(1−u)) U. One tangent Gaussian z gives both the direction U = z/|z| and, as |z|²/2 ~ Γ(d/2) is
+/// independent of it, the first of the two gamma variables of the Beta law.
+fn sphere_step(
+    dim: usize,
+    ancestral: &AncestralProcess,
+    y: &mut [f64],
+    s: f64,
+    stream: &mut Stream,
+) {
+    let lineages = ancestral.sample(s, stream);
+    let mut z = scratch(y.len());
+    for z in &mut z {
+        *z = stream.normal();
+    }
+    axpy(-dot(y, &z) / dot(y, y), y, &mut z);
+    let square = dot(&z, &z);
+    let (first, second) = (0.5 * square, gamma(0.5 * dim as f64 + lineages, stream));
+    let u = first / (first + second);
+    let across = 2.0 * (u * (1.0 - u)).sqrt() / square.sqrt();
+    for (y, z) in y.iter_mut().zip(&z) {
+        *y = (1.0 - 2.0 * u) * *y + across * z;
+    }
+    let length = dot(y, y).sqrt();
+    crate::linalg::scale(1.0 / length, y);
+}
+
+/// Γ(shape, 1).
+fn gamma(shape: f64, stream: &mut Stream) -> f64 {
+    Gamma::new(shape, 1.0).expect("d/2 + M is positive and finite").sample(stream)
+}
+
+/// Y_s = Y_0 R(q) with q from S³ Brownian motion at the identity for time s/8, since |dR|²_F = 8|dq|².
+fn rotation_step(ancestral: &AncestralProcess, y: &mut [f64], s: f64, stream: &mut Stream) {
+    let mut q = [1.0, 0.0, 0.0, 0.0];
+    sphere_step(3, ancestral, &mut q, s / 8.0, stream);
+    let [w, a, b, c] = q;
+    let r = [
+        1.0 - 2.0 * (b * b + c * c),
+        2.0 * (a * b - w * c),
+        2.0 * (a * c + w * b),
+        2.0 * (a * b + w * c),
+        1.0 - 2.0 * (a * a + c * c),
+        2.0 * (b * c - w * a),
+        2.0 * (a * c - w * b),
+        2.0 * (b * c + w * a),
+        1.0 - 2.0 * (a * a + b * b),
+    ];
+    let mut product = [0.0; 9];
+    crate::linalg::times(y, &r, 3, 3, &mut product);
+    y.copy_from_slice(&product);
+}

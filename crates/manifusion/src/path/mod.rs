@@ -1,0 +1,123 @@
+//! The noising path: draws Y_s given Y_0 = y, one time per row (inference SDE [eq:fixed-inference]).
+
+mod ancestral;
+mod exact;
+mod heun;
+
+use std::sync::Arc;
+
+pub use ancestral::AncestralProcess;
+
+use crate::error::{ShapeError, SolveError};
+use crate::kernel::check_time;
+use crate::manifold::Manifold;
+use crate::parallel;
+use crate::prior::Prior;
+use crate::rng::Streams;
+use crate::rows::{Rows, RowsMut, expect_len};
+
+/// How Y_s is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathChoice {
+    /// Exact where a law is known, else Heun with 100 steps, the paper's number [tab:elbo_steps].
+    Auto,
+    /// Exact, or an error where no law is known.
+    Exact,
+    /// Stratonovich–Heun with this many steps.
+    Heun {
+        /// Steps from 0 to each row's own s.
+        steps: usize,
+    },
+}
+
+/// Draws Y_s | Y_0, in parallel over rows.
+#[derive(Clone, Debug)]
+pub struct NoisingPath {
+    manifold: Arc<dyn Manifold>,
+    prior: Arc<dyn Prior>,
+    scheme: Scheme,
+}
+
+#[derive(Clone, Debug)]
+enum Scheme {
+    Exact(exact::ExactNoise),
+    Heun { steps: usize },
+}
+
+/// Rows that one thread takes at a time: enough to overlap their latencies, few enough for the first-level cache.
+const CHUNK: usize = 16;
+
+impl NoisingPath {
+    /// The path of a manifold's noise towards `prior`.
+    pub fn new(
+        manifold: Arc<dyn Manifold>,
+        prior: Arc<dyn Prior>,
+        choice: PathChoice,
+    ) -> Result<Self, SolveError> {
+        let exact = || exact::ExactNoise::new(manifold.as_ref(), prior.as_ref());
+        let scheme = match choice {
+            PathChoice::Auto => exact().map_or(Scheme::Heun { steps: 100 }, Scheme::Exact),
+            PathChoice::Exact => Scheme::Exact(exact().ok_or_else(|| SolveError::Unsupported {
+                what: "exact noising",
+                manifold: manifold.name(),
+                hint: "use Heun steps",
+            })?),
+            PathChoice::Heun { steps: 0 } => {
+                let expected = "at least one is needed";
+                return Err(SolveError::Setting { name: "steps", value: 0.0, expected });
+            }
+            PathChoice::Heun { steps } => Scheme::Heun { steps },
+        };
+        Ok(Self { manifold, prior, scheme })
+    }
+
+    /// Whether draws are exact in law.
+    pub fn is_exact(&self) -> bool {
+        matches!(self.scheme, Scheme::Exact(_))
+    }
+
+    /// `ys ← Y_s` for every row, with noise from (`first_row` + row). Starting points must lie on the manifold.
+    pub fn sample(
+        &self,
+        y: Rows<'_>,
+        s: &[f64],
+        streams: &Streams,
+        first_row: u64,
+        mut ys: RowsMut<'_>,
+    ) -> Result<(), SolveError> {
+        let m = self.manifold.ambient_dim();
+        y.expect_width(m)?;
+        ys.expect_width(m)?;
+        expect_len(ys.len(), y.len())?;
+        expect_len(s.len(), y.len())?;
+        if y.is_empty() {
+            return Err(ShapeError::Empty.into());
+        }
+        for (row, (y, &s)) in y.rows().zip(s).enumerate() {
+            check_time(row, s)?;
+            self.manifold.check_point(y).map_err(SolveError::at(row, 0.0))?;
+        }
+        ys.as_mut_slice().copy_from_slice(y.as_slice());
+        parallel::for_each_chunk(ys.as_mut_slice(), m, CHUNK, |first, chunk| {
+            let times = &s[first..first + chunk.len() / m];
+            let row = first_row + first as u64;
+            match &self.scheme {
+                Scheme::Exact(noise) => {
+                    for (i, (y, &s)) in chunk.chunks_exact_mut(m).zip(times).enumerate() {
+                        noise.apply(y, s, &mut streams.stream(row + i as u64, 0));
+                    }
+                    Ok(())
+                }
+                Scheme::Heun { steps } => heun::walk(
+                    self.manifold.as_ref(),
+                    self.prior.as_ref(),
+                    *steps,
+                    streams,
+                    row,
+                    times,
+                    chunk,
+                ),
+            }
+        })
+    }
+}

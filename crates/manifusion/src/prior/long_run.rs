@@ -1,0 +1,327 @@
+//! The uniform law on any compact manifold, from P and π alone: a Metropolis chain on the manifold, and the volume
+//! from the share of the chain that falls into patches of known area.
+//!
+//! The chain is that of Zappa, Holmes-Cerf & Goodman (2018): a tangent step v, then the point y of M with
+//! P_x(y − x) = v, accepted with probability min(1, exp((|v|² − |v'|²)/2σ²)) if the reverse step v' leads back. Its
+//! stationary law is exactly uniform on the component that it starts in.
+
+use std::sync::Arc;
+
+use super::{Langevin, Prior};
+use crate::error::{PointError, SolveError};
+use crate::linalg::{Scratch, axpy, determinant, distance, dot, norm, scratch};
+use crate::manifold::Manifold;
+use crate::rng::{Stream, Streams};
+
+/// How long the run is.
+#[derive(Clone, Copy, Debug)]
+pub struct LongRunOptions {
+    /// Seed of the run.
+    pub seed: u64,
+    /// Points kept.
+    pub points: usize,
+    /// Steps between kept points.
+    pub thinning: usize,
+}
+
+impl Default for LongRunOptions {
+    fn default() -> Self {
+        Self { seed: 0, points: 20_000, thinning: 10 }
+    }
+}
+
+/// Uniform law of a compact manifold by a long run, with the estimated log-volume and its standard error.
+///
+/// Only the component that holds the first point found is covered.
+#[derive(Clone, Debug)]
+pub struct LongRun {
+    manifold: Arc<dyn Manifold>,
+    /// Points of the chain, from which fresh draws continue.
+    pool: Vec<f64>,
+    step: f64,
+    log_volume: f64,
+    log_volume_se: f64,
+}
+
+const PATCHES: usize = 24;
+/// Batches for the error of a mean over a correlated chain.
+const BATCHES: usize = 25;
+/// Points per patch for its area.
+const AREA_POINTS: usize = 400;
+/// A chain that gets this many times farther than its start is taken to be on an unbounded set.
+const UNBOUNDED: f64 = 1e3;
+
+impl LongRun {
+    /// Runs the chain; an error if no point is found or the manifold looks unbounded.
+    pub fn new(manifold: Arc<dyn Manifold>, options: LongRunOptions) -> Result<Self, SolveError> {
+        let streams = Streams::new(options.seed, "long-run");
+        let start = find_point(manifold.as_ref(), &streams)?;
+        let mut chain = Chain::new(manifold.as_ref(), start);
+        let mut stream = streams.stream(0, 0);
+        chain.tune(&mut stream)?;
+        let mut pool = Vec::with_capacity(options.points * manifold.ambient_dim());
+        for _ in 0..options.points {
+            for _ in 0..options.thinning {
+                chain.step(&mut stream)?;
+            }
+            pool.extend_from_slice(&chain.x);
+        }
+        let step = chain.sigma;
+        let (log_volume, log_volume_se) = estimate_volume(manifold.as_ref(), &pool, &streams)?;
+        Ok(Self { manifold, pool, step, log_volume, log_volume_se })
+    }
+
+    /// Estimated log-volume and its standard error.
+    pub fn log_volume(&self) -> (f64, f64) {
+        (self.log_volume, self.log_volume_se)
+    }
+}
+
+impl Prior for LongRun {
+    fn log_density(&self, _x: &[f64]) -> f64 {
+        -self.log_volume
+    }
+
+    /// A random point of the run, moved on by ten steps of the chain.
+    fn sample(&self, stream: &mut Stream, x: &mut [f64]) -> Result<(), PointError> {
+        let m = self.manifold.ambient_dim();
+        let count = self.pool.len() / m;
+        let pick = ((stream.uniform() * count as f64) as usize).min(count - 1);
+        let start = Scratch::from_slice(&self.pool[pick * m..(pick + 1) * m]);
+        let mut chain = Chain::new(self.manifold.as_ref(), start);
+        chain.sigma = self.step;
+        for _ in 0..10 {
+            chain.propose(stream);
+        }
+        x.copy_from_slice(&chain.x);
+        Ok(())
+    }
+
+    fn drift(&self, _x: &[f64], u: &mut [f64]) {
+        u.fill(0.0);
+    }
+
+    fn drift_divergence(&self, _x: &[f64]) -> f64 {
+        0.0
+    }
+
+    fn langevin(&self) -> Langevin {
+        Langevin::Brownian
+    }
+}
+
+fn find_point(manifold: &dyn Manifold, streams: &Streams) -> Result<Scratch, SolveError> {
+    for attempt in 0..64u64 {
+        let mut x = scratch(manifold.ambient_dim());
+        streams.fill_normal(attempt, 1, 0, &mut x);
+        crate::linalg::scale([1.0, 0.3, 3.0][attempt as usize % 3], &mut x);
+        if manifold.project_point(&mut x).is_ok() && manifold.check_point(&x).is_ok() {
+            return Ok(x);
+        }
+    }
+    let hint = "its point map accepts no random start; give a prior";
+    Err(SolveError::Unsupported { what: "a uniform law", manifold: manifold.name(), hint })
+}
+
+struct Chain<'a> {
+    manifold: &'a dyn Manifold,
+    x: Scratch,
+    sigma: f64,
+    reach: f64,
+}
+
+impl<'a> Chain<'a> {
+    fn new(manifold: &'a dyn Manifold, x: Scratch) -> Self {
+        let reach = UNBOUNDED * norm(&x).max(1.0);
+        Self { manifold, x, sigma: 0.5, reach }
+    }
+
+    /// One step; whether it was accepted.
+    fn propose(&mut self, stream: &mut Stream) -> bool {
+        let m = self.x.len();
+        let mut v: Scratch = (0..m).map(|_| self.sigma * stream.normal()).collect();
+        let accept_level = stream.uniform();
+        self.manifold.project_tangent(&self.x, &mut v);
+        let Some(y) = along_normal(self.manifold, &self.x, &v) else { return false };
+        let mut back = self.x.clone();
+        axpy(-1.0, &y, &mut back);
+        self.manifold.project_tangent(&y, &mut back);
+        let log_ratio = (dot(&v, &v) - dot(&back, &back)) / (2.0 * self.sigma * self.sigma);
+        if accept_level.ln() > log_ratio {
+            return false;
+        }
+        // Reversibility: the same search from y must lead to x.
+        match along_normal(self.manifold, &y, &back) {
+            Some(x) if distance(&x, &self.x) < 1e-7 * (1.0 + norm(&x)) => {
+                self.x = y;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn step(&mut self, stream: &mut Stream) -> Result<bool, SolveError> {
+        let accepted = self.propose(stream);
+        if norm(&self.x) < self.reach {
+            return Ok(accepted);
+        }
+        let hint = "it seems to be unbounded; give a prior";
+        Err(SolveError::Unsupported { what: "a uniform law", manifold: self.manifold.name(), hint })
+    }
+
+    /// Finds a step size that is accepted about half of the time, and forgets the start.
+    fn tune(&mut self, stream: &mut Stream) -> Result<(), SolveError> {
+        for _ in 0..40 {
+            let mut accepted = 0;
+            for _ in 0..50 {
+                accepted += usize::from(self.step(stream)?);
+            }
+            self.sigma *= if accepted > 25 { 1.15 } else { 0.85 };
+        }
+        for _ in 0..1000 {
+            self.step(stream)?;
+        }
+        Ok(())
+    }
+}
+
+/// The point y of M with P_x(y − x) = v, by correcting the argument of π until the tangential part fits.
+fn along_normal(manifold: &dyn Manifold, x: &[f64], v: &[f64]) -> Option<Scratch> {
+    let mut z = Scratch::from_slice(x);
+    axpy(1.0, v, &mut z);
+    let tolerance = 1e-10 * (1.0 + norm(x));
+    for _ in 0..50 {
+        let mut y = z.clone();
+        manifold.project_point(&mut y).ok()?;
+        let mut miss = y.clone();
+        axpy(-1.0, x, &mut miss);
+        manifold.project_tangent(x, &mut miss);
+        axpy(-1.0, v, &mut miss);
+        let size = norm(&miss);
+        if size < tolerance {
+            return Some(y);
+        }
+        if !size.is_finite() {
+            return None;
+        }
+        axpy(-1.0, &miss, &mut z);
+    }
+    None
+}
+
+/// A graph over the tangent ball of radius `radius` at `centre`.
+struct Patch {
+    centre: Scratch,
+    frame: Scratch,
+    radius: f64,
+}
+
+impl Patch {
+    fn contains(&self, manifold: &dyn Manifold, x: &[f64]) -> bool {
+        let m = x.len();
+        let mut v = Scratch::from_slice(x);
+        axpy(-1.0, &self.centre, &mut v);
+        if norm(&v) > 4.0 * self.radius {
+            return false;
+        }
+        manifold.project_tangent(&self.centre, &mut v);
+        debug_assert_eq!(v.len(), m);
+        norm(&v) < self.radius
+            && along_normal(manifold, &self.centre, &v)
+                .is_some_and(|y| distance(&y, x) < 1e-6 * (1.0 + norm(x)))
+    }
+
+    /// Area and its variance: the ball's volume times the mean of 1/|det⟨e_i(centre), e_j(y)⟩|. `None` if the
+    /// surface is not a graph over the ball, or bends too much.
+    fn area(&self, manifold: &dyn Manifold, stream: &mut Stream) -> Option<(f64, f64)> {
+        let (d, m) = (manifold.dim(), manifold.ambient_dim());
+        let (mut sum, mut squares) = (0.0, 0.0);
+        let mut frame = scratch(d * m);
+        let mut overlap = scratch(d * d);
+        for _ in 0..AREA_POINTS {
+            let mut t: Scratch = (0..d).map(|_| stream.normal()).collect();
+            let r = self.radius * stream.uniform().powf(1.0 / d as f64) / norm(&t);
+            crate::linalg::scale(r, &mut t);
+            let mut v = scratch(m);
+            for (t, e) in t.iter().zip(self.frame.chunks_exact(m)) {
+                axpy(*t, e, &mut v);
+            }
+            let y = along_normal(manifold, &self.centre, &v)?;
+            // Membership uses the distance to the centre as a first test; the patch must pass it.
+            if distance(&y, &self.centre) > 4.0 * self.radius {
+                return None;
+            }
+            manifold.frame(&y, &mut frame);
+            for i in 0..d {
+                for j in 0..d {
+                    overlap[i * d + j] =
+                        dot(&self.frame[i * m..(i + 1) * m], &frame[j * m..(j + 1) * m]);
+                }
+            }
+            let cosine = determinant(&overlap, d).abs();
+            if !(cosine > 0.3) {
+                return None;
+            }
+            sum += 1.0 / cosine;
+            squares += 1.0 / (cosine * cosine);
+        }
+        let n = AREA_POINTS as f64;
+        let (mean, mean_square) = (sum / n, squares / n);
+        // Volume of the d-ball: π^{d/2} r^d / Γ(d/2 + 1).
+        let half = 0.5 * d as f64;
+        let ball = (half * std::f64::consts::PI.ln() - libm::lgamma(half + 1.0)).exp()
+            * self.radius.powi(d as i32);
+        Some((ball * mean, ball * ball * (mean_square - mean * mean) / n))
+    }
+}
+
+/// log vol M and its standard error: the patches' total area over the total share of the points in them.
+fn estimate_volume(
+    manifold: &dyn Manifold,
+    pool: &[f64],
+    streams: &Streams,
+) -> Result<(f64, f64), SolveError> {
+    let m = manifold.ambient_dim();
+    let count = pool.len() / m;
+    let mut stream = streams.stream(0, 2);
+    let (mut area, mut area_variance) = (0.0, 0.0);
+    let mut patches = Vec::new();
+    for k in 0..PATCHES {
+        let pick = k * count / PATCHES;
+        let centre = Scratch::from_slice(&pool[pick * m..(pick + 1) * m]);
+        let mut frame = scratch(manifold.dim() * m);
+        manifold.frame(&centre, &mut frame);
+        let mut patch = Patch { centre, frame, radius: 1.0 };
+        // The largest radius, in steps, over which the surface is a graph; a half for safety.
+        while patch.radius > 1e-4 && patch.area(manifold, &mut stream).is_none() {
+            patch.radius *= 0.7;
+        }
+        patch.radius *= 0.5;
+        if let Some((a, variance)) = patch.area(manifold, &mut stream) {
+            area += a;
+            area_variance += variance;
+            patches.push(patch);
+        }
+    }
+    // Per batch of the chain, how often its points lie in patches.
+    let mut shares = [0.0; BATCHES];
+    for (i, x) in pool.chunks_exact(m).enumerate() {
+        let inside = patches.iter().filter(|patch| patch.contains(manifold, x)).count();
+        shares[i * BATCHES / count] += inside as f64;
+    }
+    let total: f64 = shares.iter().sum();
+    let share = total / count as f64;
+    if patches.is_empty() || share == 0.0 {
+        let hint = "no smooth patch was found; give a prior";
+        return Err(SolveError::Unsupported {
+            what: "the volume",
+            manifold: manifold.name(),
+            hint,
+        });
+    }
+    let per_batch = count as f64 / BATCHES as f64;
+    let variance = shares.iter().map(|s| (s / per_batch - share).powi(2)).sum::<f64>()
+        / (BATCHES * (BATCHES - 1)) as f64;
+    let relative = (variance / (share * share) + area_variance / (area * area)).sqrt();
+    Ok((area.ln() - share.ln(), relative))
+}

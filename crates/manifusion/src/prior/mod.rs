@@ -1,0 +1,98 @@
+//! The prior p₀ and the Langevin drift U₀ = ½∇_g log p₀ that it induces (paper, section [sec:fixed-inf]).
+
+mod hyperbolic_normal;
+mod long_run;
+mod product;
+mod standard_normal;
+mod uniform;
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+pub use hyperbolic_normal::HyperbolicNormal;
+pub use long_run::{LongRun, LongRunOptions};
+pub use product::ProductPrior;
+pub use standard_normal::StandardNormal;
+pub use uniform::Uniform;
+
+use crate::error::{PointError, SolveError};
+use crate::manifold::{Hyperboloid, Kind, Manifold};
+use crate::rng::Stream;
+
+/// A density on a manifold that can be sampled exactly and whose score is known.
+pub trait Prior: Debug + Send + Sync {
+    /// log p₀(x) with respect to the Riemannian volume, in nats.
+    fn log_density(&self, x: &[f64]) -> f64;
+
+    /// `x ←` a draw from p₀.
+    fn sample(&self, stream: &mut Stream, x: &mut [f64]) -> Result<(), PointError>;
+
+    /// `u ← U₀(x) = ½∇_g log p₀(x)`, tangent.
+    fn drift(&self, x: &[f64], u: &mut [f64]);
+
+    /// ∇_g·U₀(x).
+    fn drift_divergence(&self, x: &[f64]) -> f64;
+
+    /// Which diffusion U₀ makes, where it has a name.
+    fn langevin(&self) -> Langevin {
+        Langevin::Other
+    }
+
+    /// Whether U₀ = 0 everywhere, so that solvers can leave it out.
+    fn is_driftless(&self) -> bool {
+        self.langevin().is_brownian()
+    }
+}
+
+/// The Langevin diffusion dY = U₀ ds + P∘dB of a prior.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Langevin {
+    /// U₀ = 0.
+    Brownian,
+    /// U₀ = −x/2 on ℝ^d.
+    OrnsteinUhlenbeck,
+    /// Each factor of a product on its own.
+    Factors(Vec<Langevin>),
+    /// Any other.
+    Other,
+}
+
+impl Langevin {
+    /// The diffusion of factor i of a product.
+    pub fn factor(&self, i: usize) -> &Self {
+        match self {
+            Self::Factors(factors) => factors.get(i).unwrap_or(&Self::Other),
+            Self::Brownian => &Self::Brownian,
+            _ => &Self::Other,
+        }
+    }
+
+    fn is_brownian(&self) -> bool {
+        match self {
+            Self::Brownian => true,
+            Self::Factors(factors) => factors.iter().all(Self::is_brownian),
+            _ => false,
+        }
+    }
+}
+
+/// The paper's prior of a manifold: uniform where the volume is finite, standard normal on ℝ^d, the normal of the
+/// chart on H^d, and factor by factor on products. Level sets and user-defined types get a uniform law by a long
+/// run, which costs seconds and gives the volume with an error.
+pub fn default_prior(manifold: &Arc<dyn Manifold>) -> Result<Arc<dyn Prior>, SolveError> {
+    Ok(match manifold.kind() {
+        Kind::Euclidean { dim } => Arc::new(StandardNormal::new(dim)),
+        Kind::Hyperboloid { dim, curvature } => {
+            Arc::new(HyperbolicNormal::new(Hyperboloid::valid(dim, curvature)))
+        }
+        _ if manifold.log_volume().is_some() => Arc::new(Uniform::new(Arc::clone(manifold))?),
+        Kind::Product => {
+            let factor = |f: &Arc<dyn Manifold>| Ok((f.ambient_dim(), default_prior(f)?));
+            let factors =
+                manifold.factors().iter().map(factor).collect::<Result<_, SolveError>>()?;
+            Arc::new(ProductPrior::new(factors))
+        }
+        _ => Arc::new(LongRun::new(Arc::clone(manifold), LongRunOptions::default())?),
+    })
+}
