@@ -61,7 +61,7 @@ fn table(threads: usize, lanes: usize, only: Option<&str>) -> Result<(), Failure
     Ok(())
 }
 
-/// Requests: `load NAME`, `check NAME`, `time NAME COUNT`, `memory`, `peak`.
+/// Requests: `load NAME`, `check NAME`, `time COUNT`, `work`, `memory`, `peak`.
 fn serve(dir: &Path, lanes: usize) -> Result<(), Failure> {
     let mut problem: Option<Problem> = None;
     for line in std::io::stdin().lock().lines() {
@@ -91,6 +91,10 @@ fn serve(dir: &Path, lanes: usize) -> Result<(), Failure> {
                 format!("{:.6}", start.elapsed().as_secs_f64() * 1e3 / f64::from(count))
             }
             ["memory"] => format!("{:.1}", peak::resident_mb()),
+            ["work"] => {
+                let problem = problem.as_ref().ok_or("nothing loaded")?;
+                format!("{:.6}", problem.case.gflop())
+            }
             ["peak"] => format!("{:.1}", 2.0 * peak::gflops_per_thread()),
             _ => return Err(format!("request '{line}' not understood").into()),
         };

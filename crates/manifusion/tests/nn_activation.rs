@@ -49,7 +49,6 @@ fn worst(
             worst[d] = worst[d].max(error);
         }
     }
-    println!("{activation:?}: {worst:.2?} ulp");
     worst
 }
 
