@@ -1,4 +1,6 @@
 //! Checkpoints: what goes in comes out, and broken files say what is wrong with them.
+#![expect(clippy::unwrap_used, reason = "the helpers of a test may panic")]
+#![expect(clippy::needless_pass_by_value, reason = "the signature of a loss")]
 
 use manifusion::nn::{
     Checkpoint, CheckpointError, FieldInput, FieldOutput, FourierConfig, Mlp, NetConfig,

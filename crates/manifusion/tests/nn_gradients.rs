@@ -1,5 +1,7 @@
 //! Tangents, parameter gradients and input gradients against central differences in f64, for
 //! every option of the architecture.
+#![expect(clippy::unwrap_used, reason = "the helpers of a test may panic")]
+#![expect(clippy::needless_pass_by_value, reason = "the signature of a loss")]
 
 use manifusion::nn::{
     Activation, Directions, FieldInput, FieldOutput, FourierConfig, InputGradient, Mlp, NetConfig,

@@ -1,4 +1,5 @@
 //! Training as a whole: the same bits on any number of threads, convergence, precision, refusals.
+#![expect(clippy::unwrap_used, reason = "the helpers of a test may panic")]
 
 use manifusion::nn::{
     Activation, Directions, FieldInput, FieldOutput, FourierConfig, Mlp, NetConfig, NnError,

@@ -1,4 +1,5 @@
 //! The proposals of training times.
+#![expect(clippy::unwrap_used, reason = "the helpers of a test may panic")]
 
 use manifusion::optim::{Adam, AdamConfig};
 use manifusion::rng::Streams;
