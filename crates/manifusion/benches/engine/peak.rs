@@ -36,12 +36,16 @@ impl WithSimd for Lanes {
     }
 }
 
-/// Best of many short loops on this thread, in GFLOP/s.
-pub(crate) fn gflops_per_thread() -> f64 {
+/// GFLOP/s of all threads of the pool at once: the sum of each thread's best short loop.
+pub(crate) fn gflops_of_pool() -> f64 {
+    rayon::broadcast(|_| gflops_of_thread()).into_iter().sum()
+}
+
+fn gflops_of_thread() -> f64 {
     let arch = pulp::Arch::new();
     let count = 200_000;
     let flop = (count * 12 * 2 * arch.dispatch(Lanes)) as f64;
-    (0..60)
+    (0..150)
         .map(|_| {
             let start = Instant::now();
             black_box(arch.dispatch(FmaLoop { count: black_box(count) }));
@@ -56,11 +60,4 @@ pub(crate) fn resident_mb() -> f64 {
     let line = status.lines().find(|line| line.starts_with("VmHWM:"));
     let kb = line.and_then(|line| line.split_whitespace().nth(1)?.parse::<f64>().ok());
     kb.unwrap_or(f64::NAN) / 1e3
-}
-
-/// Seconds that this thread has run; unlike the clock it does not count what other programs took.
-pub(crate) fn thread_seconds() -> f64 {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    let nanoseconds = text.split_whitespace().next().and_then(|word| word.parse::<f64>().ok());
-    nanoseconds.unwrap_or(f64::NAN) / 1e9
 }

@@ -7,7 +7,7 @@ use super::kernel::{LANES, Line, add_weight_gradient, column_sums, multiply_pane
 use super::layer::{add_lines, reverse_activation};
 use super::output::{scale_time_gradient, write_cotangents};
 use super::real::Real;
-use super::shard::ShardInput;
+use super::shard::{ShardInput, Stack};
 
 /// Where the gradient with respect to the inputs of a shard goes.
 pub(crate) struct ShardInputGradient<'a> {
@@ -27,36 +27,34 @@ pub(crate) fn reverse<T: Real>(
     input_grad: Option<ShardInputGradient<'_>>,
 ) {
     let (n, k, m) = (input.rows(), input.per_row, input.dim);
-    let stacked = n * (1 + k);
+    let stack = input.stack();
     let (a_bar, jvp_bar) = (&buffers.a_bar[..n * m], &buffers.jvp_bar[..n * k * m]);
     write_cotangents(core.config.output_scale, input, a_bar, jvp_bar, &mut buffers.out);
 
     let depth = core.config.depth;
     let last = &buffers.hidden[depth - 1].h;
-    layer_gradient(core, depth, last, &buffers.out, n, stacked, grad, fresh);
-    hidden_cotangents(core, depth, n, stacked, false, buffers);
+    layer_gradient(core, depth, last, &buffers.out, stack, grad, fresh);
+    hidden_cotangents(core, depth, stack, false, buffers);
     for l in (0..depth).rev() {
         let from = if l == 0 { &buffers.input } else { &buffers.hidden[l - 1].h };
-        layer_gradient(core, l, from, &buffers.bar, n, stacked, grad, fresh);
+        layer_gradient(core, l, from, &buffers.bar, stack, grad, fresh);
         if l > 0 {
-            hidden_cotangents(core, l, n, stacked, core.config.residual, buffers);
+            hidden_cotangents(core, l, stack, core.config.residual, buffers);
         }
     }
     if core.config.actnorm || input_grad.is_some() {
-        input_cotangents(core, stacked, buffers);
+        input_cotangents(core, stack, buffers);
         reverse_input(core, input, buffers, grad, fresh, input_grad);
     }
 }
 
 /// Weight and bias gradient of layer `l` from its inputs `h` and its product's cotangents `z`.
-#[expect(clippy::too_many_arguments, reason = "a kernel: two matrices, their shape, the target")]
 fn layer_gradient<T: Real>(
     core: &Core<T>,
     l: usize,
     h: &[Line<T>],
     z: &[Line<T>],
-    n: usize,
-    stacked: usize,
+    stack: Stack,
     grad: &mut [T],
     fresh: bool,
 ) {
@@ -64,15 +62,15 @@ fn layer_gradient<T: Real>(
     let [inputs, outputs] = weight.shape;
     let target = &mut grad[weight.range()];
     for (p, rows) in target.chunks_mut(LANES * outputs).enumerate() {
-        let h = &h[p * stacked..(p + 1) * stacked];
+        let h = &h[stack.panel(p)];
         for q in 0..panels(outputs) {
-            let z = &z[q * stacked..(q + 1) * stacked];
+            let z = &z[stack.panel(q)];
             add_weight_gradient(h, z, rows, outputs, q * LANES, fresh);
         }
     }
     debug_assert_eq!(target.len(), inputs * outputs);
     for (q, target) in grad[bias.range()].chunks_mut(LANES).enumerate() {
-        let sums = column_sums(&z[q * stacked..q * stacked + n]);
+        let sums = column_sums(&z[stack.values(q)]);
         for (g, sum) in target.iter_mut().zip(sums.0) {
             *g = if fresh { sum } else { *g + sum };
         }
@@ -85,8 +83,7 @@ fn layer_gradient<T: Real>(
 fn hidden_cotangents<T: Real>(
     core: &Core<T>,
     l: usize,
-    n: usize,
-    stacked: usize,
+    stack: Stack,
     residual: bool,
     buffers: &mut TrainBuffers<T>,
 ) {
@@ -94,10 +91,10 @@ fn hidden_cotangents<T: Real>(
     let top = l == core.config.depth;
     let kept = &buffers.hidden[l - 1];
     for panel in 0..panels(layer.inputs) {
-        let place = panel * stacked..(panel + 1) * stacked;
+        let place = stack.panel(panel);
         let bar = &mut buffers.next_bar[place.clone()];
         let from = if top { &buffers.out } else { &buffers.bar };
-        multiply_panel(from, stacked, layer.outputs, layer.backward(panel), bar);
+        multiply_panel(from, stack.rows, layer.outputs, layer.backward(panel), bar);
         if core.config.residual {
             let skip = &mut buffers.skip_bar[place.clone()];
             if residual {
@@ -105,17 +102,21 @@ fn hidden_cotangents<T: Real>(
             }
             skip.copy_from_slice(bar);
         }
-        reverse_activation(&kept.z[place], &kept.second[panel * n..(panel + 1) * n], bar);
+        reverse_activation(
+            &kept.z[place],
+            &kept.second[panel * stack.n..(panel + 1) * stack.n],
+            bar,
+        );
     }
     std::mem::swap(&mut buffers.bar, &mut buffers.next_bar);
 }
 
 /// Cotangents of the first layer's inputs, in `buffers.next_bar`.
-fn input_cotangents<T: Real>(core: &Core<T>, stacked: usize, buffers: &mut TrainBuffers<T>) {
+fn input_cotangents<T: Real>(core: &Core<T>, stack: Stack, buffers: &mut TrainBuffers<T>) {
     let layer = &core.packed.layers[0];
     for panel in 0..panels(layer.inputs) {
-        let bar = &mut buffers.next_bar[panel * stacked..(panel + 1) * stacked];
-        multiply_panel(&buffers.bar, stacked, layer.outputs, layer.backward(panel), bar);
+        let bar = &mut buffers.next_bar[stack.panel(panel)];
+        multiply_panel(&buffers.bar, stack.rows, layer.outputs, layer.backward(panel), bar);
     }
 }
 
@@ -129,15 +130,15 @@ fn reverse_input<T: Real>(
     mut input_grad: Option<ShardInputGradient<'_>>,
 ) {
     let (n, k, m) = (input.rows(), input.per_row, input.dim);
-    let (stride, stacked) = (core.input_stride(), n * (1 + k));
+    let (stride, stack) = (core.input_stride(), input.stack());
     if let (true, Some((shift, log_scale))) = (fresh, core.layout.actnorm()) {
         grad[shift.offset..log_scale.range().end].fill(T::ZERO);
     }
     let (value, bar) = buffers.rows.split_at_mut(stride * (1 + k));
     for i in 0..n {
-        gather(&buffers.next_bar, stacked, n, i, stride, &mut bar[..stride * (1 + k)]);
+        gather(&buffers.next_bar, stack, i, stride, &mut bar[..stride * (1 + k)]);
         if core.config.actnorm {
-            gather(&buffers.input, stacked, n, i, stride, value);
+            gather(&buffers.input, stack, i, stride, value);
             reverse_actnorm(core, value, bar, grad);
         }
         if let Some(to) = &mut input_grad {
@@ -161,17 +162,10 @@ fn reverse_input<T: Real>(
 }
 
 /// The 1 + k rows of point `i` from a matrix stored by panels.
-fn gather<T: Real>(
-    lines: &[Line<T>],
-    stacked: usize,
-    n: usize,
-    i: usize,
-    stride: usize,
-    rows: &mut [T],
-) {
+fn gather<T: Real>(lines: &[Line<T>], stack: Stack, i: usize, stride: usize, rows: &mut [T]) {
     for (j, row) in rows.chunks_exact_mut(stride).enumerate() {
         for (panel, chunk) in row.as_chunks_mut::<LANES>().0.iter_mut().enumerate() {
-            *chunk = lines[panel * stacked + j * n + i].0;
+            *chunk = lines[stack.line(panel, j, i)].0;
         }
     }
 }

@@ -96,13 +96,13 @@ impl<T: Real> WithSimd for FillInput<'_, T> {
     fn with_simd<S: Simd>(self, _simd: S) {
         let Self { core, input, rows, lines } = self;
         let (n, stride) = (input.rows(), core.input_stride());
-        let stacked = n * (1 + input.per_row);
+        let stack = input.stack();
         for i in 0..n {
             core.features.forward(input.place(i), rows, stride);
             core.normalise(rows);
             for (j, row) in rows.chunks_exact(stride).enumerate() {
                 for (panel, chunk) in row.as_chunks::<LANES>().0.iter().enumerate() {
-                    lines[panel * stacked + j * n + i].0 = *chunk;
+                    lines[stack.line(panel, j, i)].0 = *chunk;
                 }
             }
         }

@@ -5,7 +5,7 @@ use super::kernel::{Line, multiply_panel, panels};
 use super::layer::{HiddenPanel, activate, activate_and_keep};
 use super::output::read_output;
 use super::real::Real;
-use super::shard::ShardInput;
+use super::shard::{ShardInput, Stack};
 
 /// Buffers of an evaluation; they grow to the largest shard seen and are then reused.
 #[derive(Clone, Debug)]
@@ -21,8 +21,7 @@ impl<T: Real> EvalBuffers<T> {
     }
 
     fn grow(&mut self, core: &Core<T>, input: &ShardInput<'_>) {
-        let stacked = input.rows() * (1 + input.per_row);
-        let lines = widest(core) * stacked;
+        let lines = input.stack().lines(widest(core));
         grow(&mut self.rows, core.input_stride() * (1 + input.per_row), T::ZERO);
         grow(&mut self.current, lines, Line::ZERO);
         grow(&mut self.next, lines, Line::ZERO);
@@ -52,18 +51,17 @@ pub(crate) fn evaluate<T: Real>(
 ) {
     buffers.grow(core, input);
     let EvalBuffers { rows, current, next } = buffers;
-    let n = input.rows();
-    let stacked = n * (1 + input.per_row);
+    let stack = input.stack();
     core.fill_input(input, &mut rows[..core.input_stride() * (1 + input.per_row)], current);
     let last = core.packed.layers.len() - 1;
     for (l, layer) in core.packed.layers.iter().enumerate() {
         for panel in 0..panels(layer.outputs) {
-            let place = panel * stacked..(panel + 1) * stacked;
+            let place = stack.panel(panel);
             let z = &mut next[place.clone()];
-            multiply_panel(current, stacked, layer.inputs, layer.forward(panel), z);
+            multiply_panel(current, stack.rows, layer.inputs, layer.forward(panel), z);
             if l < last {
                 let skip = (core.config.residual && l > 0).then(|| &current[place]);
-                activate(core.config.activation, layer.bias(panel), n, z, skip);
+                activate(core.config.activation, layer.bias(panel), stack.n, z, skip);
             }
         }
         std::mem::swap(current, next);
@@ -121,21 +119,21 @@ impl<T: Real> TrainBuffers<T> {
 
     pub(crate) fn grow(&mut self, core: &Core<T>, input: &ShardInput<'_>) {
         let (n, k, m) = (input.rows(), input.per_row, input.dim);
-        let stacked = n * (1 + k);
+        let stack = input.stack();
         let hidden = panels(core.config.width);
         // Twice: the reverse pass gathers a row of inputs and one of cotangents.
         grow(&mut self.rows, 2 * core.input_stride() * (1 + k), T::ZERO);
-        grow(&mut self.input, panels(core.config.input_width()) * stacked, Line::ZERO);
+        grow(&mut self.input, stack.lines(panels(core.config.input_width())), Line::ZERO);
         for kept in &mut self.hidden {
-            grow(&mut kept.h, hidden * stacked, Line::ZERO);
-            grow(&mut kept.z, hidden * stacked, Line::ZERO);
+            grow(&mut kept.h, stack.lines(hidden), Line::ZERO);
+            grow(&mut kept.z, stack.lines(hidden), Line::ZERO);
             grow(&mut kept.second, hidden * n, Line::ZERO);
         }
-        grow(&mut self.out, panels(m) * stacked, Line::ZERO);
-        grow(&mut self.bar, widest(core) * stacked, Line::ZERO);
-        grow(&mut self.next_bar, widest(core) * stacked, Line::ZERO);
+        grow(&mut self.out, stack.lines(panels(m)), Line::ZERO);
+        grow(&mut self.bar, stack.lines(widest(core)), Line::ZERO);
+        grow(&mut self.next_bar, stack.lines(widest(core)), Line::ZERO);
         if core.config.residual {
-            grow(&mut self.skip_bar, hidden * stacked, Line::ZERO);
+            grow(&mut self.skip_bar, stack.lines(hidden), Line::ZERO);
         }
         grow(&mut self.a, n * m, 0.0);
         grow(&mut self.jvp, n * k * m, 0.0);
@@ -151,20 +149,20 @@ pub(crate) fn forward_and_keep<T: Real>(
     buffers: &mut TrainBuffers<T>,
 ) {
     let (n, k, m) = (input.rows(), input.per_row, input.dim);
-    let stacked = n * (1 + k);
+    let stack = input.stack();
     let rows = &mut buffers.rows[..core.input_stride() * (1 + k)];
     core.fill_input(input, rows, &mut buffers.input);
     for l in 0..core.config.depth {
         let (before, after) = buffers.hidden.split_at_mut(l);
         let from = before.last().map_or(&buffers.input, |kept| &kept.h);
         let residual = core.config.residual && l > 0;
-        hidden_layer(core, l, n, stacked, from, residual, &mut after[0]);
+        hidden_layer(core, l, stack, from, residual, &mut after[0]);
     }
     let layer = &core.packed.layers[core.config.depth];
     let from = buffers.hidden.last().map_or(&buffers.input, |kept| &kept.h);
     for panel in 0..panels(m) {
-        let out = &mut buffers.out[panel * stacked..(panel + 1) * stacked];
-        multiply_panel(from, stacked, layer.inputs, layer.forward(panel), out);
+        let out = &mut buffers.out[stack.panel(panel)];
+        multiply_panel(from, stack.rows, layer.inputs, layer.forward(panel), out);
     }
     let (a, jvp) = (&mut buffers.a[..n * m], &mut buffers.jvp[..n * k * m]);
     read_output(core.config.output_scale, layer, &buffers.out, input, a, jvp);
@@ -173,21 +171,20 @@ pub(crate) fn forward_and_keep<T: Real>(
 fn hidden_layer<T: Real>(
     core: &Core<T>,
     l: usize,
-    n: usize,
-    stacked: usize,
+    stack: Stack,
     from: &[Line<T>],
     residual: bool,
     kept: &mut Kept<T>,
 ) {
     let layer = &core.packed.layers[l];
     for panel in 0..panels(layer.outputs) {
-        let place = panel * stacked..(panel + 1) * stacked;
+        let place = stack.panel(panel);
         let z = &mut kept.z[place.clone()];
-        multiply_panel(from, stacked, layer.inputs, layer.forward(panel), z);
+        multiply_panel(from, stack.rows, layer.inputs, layer.forward(panel), z);
         let panel_buffers = HiddenPanel {
             z,
             h: &mut kept.h[place.clone()],
-            second: &mut kept.second[panel * n..(panel + 1) * n],
+            second: &mut kept.second[panel * stack.n..(panel + 1) * stack.n],
             skip: residual.then(|| &from[place]),
         };
         activate_and_keep(core.config.activation, layer.bias(panel), panel_buffers);

@@ -4,7 +4,7 @@ use super::config::OutputScale;
 use super::kernel::{LANES, Line};
 use super::packed::PackedLayer;
 use super::real::Real;
-use super::shard::ShardInput;
+use super::shard::{ShardInput, Stack};
 
 impl OutputScale {
     /// The factor r(s) with its first two derivatives. With v = 1 − e^{−s}: r = v^{−1/2}.
@@ -22,15 +22,22 @@ impl OutputScale {
     }
 }
 
-/// Entry (row, column) of a matrix stored by panels.
+/// Entry of row `i` of tangent `j` (0 for the value) in a matrix stored by panels.
 #[inline]
-fn entry<T: Real>(lines: &[Line<T>], stride: usize, row: usize, column: usize) -> f64 {
-    lines[column / LANES * stride + row].0[column % LANES].to_f64()
+fn entry<T: Real>(lines: &[Line<T>], stack: Stack, j: usize, i: usize, column: usize) -> f64 {
+    lines[stack.line(column / LANES, j, i)].0[column % LANES].to_f64()
 }
 
 #[inline]
-fn set_entry<T: Real>(lines: &mut [Line<T>], stride: usize, row: usize, column: usize, value: f64) {
-    lines[column / LANES * stride + row].0[column % LANES] = T::from_f64(value);
+fn set_entry<T: Real>(
+    lines: &mut [Line<T>],
+    stack: Stack,
+    j: usize,
+    i: usize,
+    column: usize,
+    value: f64,
+) {
+    lines[stack.line(column / LANES, j, i)].0[column % LANES] = T::from_f64(value);
 }
 
 /// `a = r·f` and `ȧ_j = r·ḟ_j + r′·e_s·f` of one shard, from the last layer's product `out`.
@@ -43,15 +50,15 @@ pub(crate) fn read_output<T: Real>(
     jvp: &mut [f64],
 ) {
     let (n, k, m) = (input.rows(), input.per_row, layer.outputs);
-    let stride = n * (1 + k);
+    let stack = input.stack();
     for i in 0..n {
         let [r, dr, _] = scale.jet(input.s[i]);
         for c in 0..m {
             let bias = layer.bias(c / LANES).0[c % LANES].to_f64();
-            let f = entry(out, stride, i, c) + bias;
+            let f = entry(out, stack, 0, i, c) + bias;
             a[i * m + c] = r * f;
             for j in 0..k {
-                let f_dot = entry(out, stride, (j + 1) * n + i, c);
+                let f_dot = entry(out, stack, j + 1, i, c);
                 jvp[(i * k + j) * m + c] = r * f_dot + dr * input.e_s(i, j) * f;
             }
         }
@@ -67,7 +74,7 @@ pub(crate) fn write_cotangents<T: Real>(
     out: &mut [Line<T>],
 ) {
     let (n, k, m) = (input.rows(), input.per_row, input.dim);
-    let stride = n * (1 + k);
+    let stack = input.stack();
     for i in 0..n {
         let [r, dr, _] = scale.jet(input.s[i]);
         for c in 0..m {
@@ -75,9 +82,9 @@ pub(crate) fn write_cotangents<T: Real>(
             for j in 0..k {
                 let bar = jvp_bar[(i * k + j) * m + c];
                 f_bar += dr * input.e_s(i, j) * bar;
-                set_entry(out, stride, (j + 1) * n + i, c, r * bar);
+                set_entry(out, stack, j + 1, i, c, r * bar);
             }
-            set_entry(out, stride, i, c, f_bar);
+            set_entry(out, stack, 0, i, c, f_bar);
         }
     }
 }

@@ -50,9 +50,13 @@ impl<T: Real> PackedLayer<T> {
             line.0[..bias.len()].copy_from_slice(bias);
         }
         self.forward.par_chunks_mut(inputs).enumerate().for_each(|(panel, lines)| {
-            let width = LANES.min(outputs - panel * LANES);
             for (line, row) in lines.iter_mut().zip(weight.chunks_exact(outputs)) {
-                line.0[..width].copy_from_slice(&row[panel * LANES..panel * LANES + width]);
+                let row = &row[panel * LANES..];
+                // A whole line is copied in registers; a part of one needs a call.
+                match row.first_chunk::<LANES>() {
+                    Some(whole) => line.0 = *whole,
+                    None => line.0[..row.len()].copy_from_slice(row),
+                }
             }
         });
         self.backward.par_chunks_mut(outputs).enumerate().for_each(|(panel, lines)| {

@@ -75,6 +75,11 @@ impl<'a> ShardInput<'a> {
         self.s.len()
     }
 
+    /// The shape of the shard's matrices.
+    pub(crate) fn stack(&self) -> Stack {
+        Stack::new(self.rows(), self.per_row)
+    }
+
     /// Component in s of direction `j` of row `i`.
     pub(crate) fn e_s(&self, i: usize, j: usize) -> f64 {
         self.e_s.get(i * self.per_row + j).copied().unwrap_or(0.0)
@@ -102,6 +107,43 @@ impl<'a> ShardInput<'a> {
             Self { x: x0, s: s0, e: e0, e_s: es0, ..*self },
             Self { x: x1, s: s1, e: e1, e_s: es1, first_row: self.first_row + row, ..*self },
         )
+    }
+}
+
+/// The shape of a matrix of stacked rows stored by panels: n value rows, then n rows of each
+/// tangent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stack {
+    /// Value rows.
+    pub(crate) n: usize,
+    /// All rows, and the lines from one panel to the next.
+    pub(crate) rows: usize,
+}
+
+impl Stack {
+    fn new(n: usize, per_row: usize) -> Self {
+        let rows = n * (1 + per_row);
+        Self { n, rows }
+    }
+
+    /// Lines of a matrix with this many panels.
+    pub(crate) fn lines(self, panels: usize) -> usize {
+        panels * self.rows
+    }
+
+    /// All rows of a panel.
+    pub(crate) fn panel(self, panel: usize) -> std::ops::Range<usize> {
+        panel * self.rows..panel * self.rows + self.rows
+    }
+
+    /// The value rows of a panel.
+    pub(crate) fn values(self, panel: usize) -> std::ops::Range<usize> {
+        panel * self.rows..panel * self.rows + self.n
+    }
+
+    /// The line of row `i` of tangent `j`, counted from 1; 0 is the value.
+    pub(crate) fn line(self, panel: usize, j: usize, i: usize) -> usize {
+        panel * self.rows + j * self.n + i
     }
 }
 

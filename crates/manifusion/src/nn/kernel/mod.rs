@@ -41,20 +41,6 @@ pub(crate) fn flat_mut<T: Real>(lines: &mut [Line<T>]) -> &mut [T] {
     unsafe { std::slice::from_raw_parts_mut(lines.as_mut_ptr().cast(), lines.len() * LANES) }
 }
 
-/// Asks the cache for an element that will be read or changed soon; nothing is promised.
-#[inline(always)]
-#[expect(unsafe_code, reason = "a prefetch hint; the address comes from a reference")]
-pub(crate) fn prefetch<U>(element: &U) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch changes no state that a program can see, at any address.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(element).cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = element;
-}
-
 /// Number of panels that hold `columns`.
 pub(crate) const fn panels(columns: usize) -> usize {
     columns.div_ceil(LANES)
@@ -184,5 +170,107 @@ fn rank_one<S: Simd, T: Real, const MR: usize, const V: usize>(
         for v in 0..V {
             sum[i][v] = T::mul_add(simd, broadcast, b[v], sum[i][v]);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Streams;
+
+    /// rows × columns numbers, row-major, and the same by panels.
+    fn matrix<T: Real>(seed: u64, rows: usize, columns: usize) -> (Vec<f64>, Vec<Line<T>>) {
+        let mut flat = vec![0.0; rows * columns];
+        Streams::new(seed, "test/kernel").fill_normal(0, 0, 0, &mut flat);
+        let mut lines = vec![Line::ZERO; panels(columns) * rows];
+        for r in 0..rows {
+            for c in 0..columns {
+                lines[c / LANES * rows + r].0[c % LANES] = T::from_f64(flat[r * columns + c]);
+            }
+        }
+        (flat, lines)
+    }
+
+    /// What the kernels must give: Σ_k a[r, k]·b[k, c], entry by entry.
+    fn naive(a: &[f64], b: &[f64], rows: usize, depth: usize, columns: usize) -> Vec<f64> {
+        let entry = |i: usize| {
+            let (r, c) = (i / columns, i % columns);
+            (0..depth).map(|k| a[r * depth + k] * b[k * columns + c]).sum()
+        };
+        (0..rows * columns).map(entry).collect()
+    }
+
+    /// Both kernels on one instruction set, on shapes with all kinds of remainders.
+    fn check<T: Real, S: Simd>(simd: S, tolerance: f64) {
+        for (rows, depth) in [(1, 1), (5, 16), (6, 17), (7, 33), (8, 300), (13, 520), (23, 9)] {
+            let columns = 13;
+            let (a, a_lines) = matrix::<T>(1, rows, depth);
+            let (b, b_lines) = matrix::<T>(2, depth, columns);
+            let expected = naive(&a, &b, rows, depth, columns);
+            let mut c = vec![Line([T::ONE; LANES]); rows];
+            MultiplyPanel { a: &a_lines, stride: rows, b: &b_lines, c: &mut c }.with_simd(simd);
+            for (i, expected) in expected.iter().enumerate() {
+                let found = c[i / columns].0[i % columns].to_f64();
+                let allowed = tolerance * (depth as f64).sqrt() * 4.0;
+                assert!((found - expected).abs() < allowed, "{rows} {depth}: {found} {expected}");
+            }
+            check_gradient::<T, S>(simd, rows, depth.min(LANES), columns, tolerance);
+        }
+    }
+
+    fn check_gradient<T: Real, S: Simd>(
+        simd: S,
+        rows: usize,
+        inputs: usize,
+        columns: usize,
+        tolerance: f64,
+    ) {
+        let (h, h_lines) = matrix::<T>(3, rows, inputs);
+        let (z, z_lines) = matrix::<T>(4, rows, columns);
+        let transposed: Vec<f64> =
+            (0..inputs * rows).map(|i| h[i % rows * inputs + i / rows]).collect();
+        let product = naive(&transposed, &z, inputs, rows, columns);
+        for fresh in [true, false] {
+            let mut g = vec![T::ONE; inputs * columns];
+            weight_gradient::run(simd, &h_lines, &z_lines, &mut g, columns, fresh);
+            for (found, product) in g.iter().zip(&product) {
+                let expected = if fresh { *product } else { 1.0 + product };
+                let allowed = tolerance * (rows as f64).sqrt() * 4.0;
+                assert!((found.to_f64() - expected).abs() < allowed, "{found:?} {expected}");
+            }
+        }
+    }
+
+    #[test]
+    fn kernels_agree_with_the_definition_without_vectors() {
+        check::<f32, _>(pulp::Scalar, 1e-6);
+        check::<f64, _>(pulp::Scalar, 1e-14);
+    }
+
+    /// Software vectors of 16, 8 and 4 numbers go through the tiles of AVX-512, AVX2 and NEON.
+    #[test]
+    fn kernels_agree_with_the_definition_for_every_register_width() {
+        check::<f32, _>(pulp::Scalar512b, 1e-6);
+        check::<f32, _>(pulp::Scalar256b, 1e-6);
+        check::<f32, _>(pulp::Scalar128b, 1e-6);
+        check::<f64, _>(pulp::Scalar512b, 1e-14);
+        check::<f64, _>(pulp::Scalar256b, 1e-14);
+        check::<f64, _>(pulp::Scalar128b, 1e-14);
+    }
+
+    struct Detected;
+
+    impl WithSimd for Detected {
+        type Output = ();
+
+        fn with_simd<S: Simd>(self, simd: S) {
+            check::<f32, S>(simd, 1e-6);
+            check::<f64, S>(simd, 1e-14);
+        }
+    }
+
+    #[test]
+    fn kernels_agree_with_the_definition_on_this_machine() {
+        pulp::Arch::new().dispatch(Detected);
     }
 }

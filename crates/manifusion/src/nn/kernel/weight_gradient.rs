@@ -2,7 +2,7 @@
 
 use pulp::{Simd, WithSimd};
 
-use super::{LANES, Line, prefetch};
+use super::{LANES, Line};
 use crate::nn::real::Real;
 
 /// `g[k, n] ← [g[k, n]] + Σ_r h[r, k]·z[r, n]` for one panel of h and one of z: up to 16 × 16
@@ -68,10 +68,6 @@ impl<T: Real> WeightGradient<'_, T> {
         if K0 * self.row_len >= self.g.len() {
             return;
         }
-        // The target is far away; ask for it now, so that it is here when the sums are done.
-        for row in self.g.chunks_exact(self.row_len).skip(K0).take(MR) {
-            prefetch(&row[self.column]);
-        }
         let mut sum = [[T::splat(simd, T::ZERO); V]; MR];
         for (h, z) in self.h.iter().zip(self.z) {
             let z = T::vectors::<S>(&z.0);
@@ -113,4 +109,17 @@ pub(crate) fn column_sums<T: Real>(z: &[Line<T>]) -> Line<T> {
         }
     }
     sum
+}
+
+/// One panel on a given instruction set.
+#[cfg(test)]
+pub(super) fn run<T: Real, S: Simd>(
+    simd: S,
+    h: &[Line<T>],
+    z: &[Line<T>],
+    g: &mut [T],
+    row_len: usize,
+    fresh: bool,
+) {
+    WeightGradient { h, z, g, row_len, column: 0, fresh }.with_simd(simd);
 }
