@@ -24,13 +24,11 @@ fn main() -> Result<(), Failure> {
     let threads = flag("--threads").map_or(Ok(2), |n| n.parse())?;
     let lanes = flag("--lanes").map_or(Ok(2), |n| n.parse())?;
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
-    match flag("--serve") {
-        Some(dir) => pool.install(|| serve(Path::new(dir), lanes)),
-        None => {
-            let rows = flag("--rows").map(|n| n.parse()).transpose()?;
-            pool.install(|| table(threads, lanes, flag("--case").map(String::as_str), rows))
-        }
+    if let Some(dir) = flag("--serve") {
+        return pool.install(|| serve(Path::new(dir), lanes));
     }
+    let rows = flag("--rows").map(|n| n.parse()).transpose()?;
+    pool.install(|| table(threads, lanes, flag("--case").map(String::as_str), rows))
 }
 
 /// Best and median time of each case, with the share of the machine's peak. Fewer rows make
@@ -86,8 +84,7 @@ fn serve(dir: &Path, lanes: usize) -> Result<(), Failure> {
             }
             ["check", name] => {
                 let problem = problem.as_mut().ok_or("nothing loaded")?;
-                let loss = problem.check(&dir.join(name).join("ours"))?;
-                loss
+                problem.check(&dir.join(name).join("ours"))?
             }
             ["time", count] => {
                 let problem = problem.as_mut().ok_or("nothing loaded")?;

@@ -70,9 +70,9 @@ fn a_steady_training_step_allocates_nothing() {
                 c.a[i] = v.a[i];
             }
             let first = v.first_row * k * m;
+            c.jvp.copy_from_slice(&e[first..first + v.jvp.len()]);
             for i in 0..v.jvp.len() {
                 c.loss[i / (k * m)] += v.jvp[i] * e[first + i];
-                c.jvp[i] = e[first + i];
             }
         };
         let mut step = || {

@@ -105,22 +105,22 @@ impl NetConfig {
         }
     }
 
-    /// Spheres in the paper [tab:arch-detail]: 5 × 512, sine.
+    /// Spheres in the paper \[tab:arch-detail\]: 5 × 512, sine.
     pub fn paper_sphere(ambient_dim: usize) -> Self {
         Self::plain(ambient_dim, 5, 512, Activation::Sine)
     }
 
-    /// Tori in the paper [tab:arch-detail]: 4 × 256, swish.
+    /// Tori in the paper \[tab:arch-detail\]: 4 × 256, swish.
     pub fn paper_torus(ambient_dim: usize) -> Self {
         Self::plain(ambient_dim, 4, 256, Activation::Swish)
     }
 
-    /// Hyperbolic spaces in the paper [tab:arch-detail]: 2 × 512, swish, ActNorm first.
+    /// Hyperbolic spaces in the paper \[tab:arch-detail\]: 2 × 512, swish, ActNorm first.
     pub fn paper_hyperbolic(ambient_dim: usize) -> Self {
         Self { actnorm: true, ..Self::plain(ambient_dim, 2, 512, Activation::Swish) }
     }
 
-    /// Orthogonal groups in the paper [tab:arch-detail]: 256 wide, swish. The printed "256 hidden
+    /// Orthogonal groups in the paper \[tab:arch-detail\]: 256 wide, swish. The printed "256 hidden
     /// layers" is a misprint; we take the 4 layers of the tori.
     pub fn paper_orthogonal(ambient_dim: usize) -> Self {
         Self::plain(ambient_dim, 4, 256, Activation::Swish)

@@ -21,7 +21,7 @@ pub struct AdamConfig {
 }
 
 impl Default for AdamConfig {
-    /// The paper's β₁ = 0.9 and β₂ = 0.999 [tab:exp-optimization-detail], no weight decay.
+    /// The paper's β₁ = 0.9 and β₂ = 0.999 \[tab:exp-optimization-detail\], no weight decay.
     fn default() -> Self {
         Self { beta1: 0.9, beta2: 0.999, epsilon: 1e-8, weight_decay: 0.0 }
     }

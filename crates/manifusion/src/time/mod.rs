@@ -1,6 +1,6 @@
 //! The proposal q(s) of training times: uniform, log-uniform, or a learned deep sigmoidal flow.
 //!
-//! The bound's integrand is I = ℓ(s)/q(s), s ~ q [eq:ct-elbo-time2]; q only changes its variance.
+//! The bound's integrand is I = ℓ(s)/q(s), s ~ q \[eq:ct-elbo-time2\]; q only changes its variance.
 
 mod layer;
 mod sigmoidal_flow;

@@ -246,7 +246,7 @@ impl SigmoidalFlow {
     }
 
     /// The mean of I² over times drawn from q with losses ℓ, and the unbiased gradient of its
-    /// logarithm, −E[I²·∇_φ ln q(s)]/E[I²] (only ratios of losses matter: I² spans decades).
+    /// logarithm, `−E[I²·∇_φ ln q(s)]/E[I²]` (only ratios of losses matter: I² spans decades).
     pub fn variance_gradient(
         &self,
         s: &[f64],
