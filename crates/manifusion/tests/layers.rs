@@ -55,9 +55,9 @@ const ALLOWED: [(&str, &[&str]); 23] = [
             "model",
         ],
     ),
-    ("nn", &["rng", "rows", "error", "optim"]),
-    ("optim", &["rng", "error"]),
-    ("time", &["rng", "error", "optim"]),
+    ("nn", &["rng", "rows", "error"]),
+    ("optim", &["nn"]),
+    ("time", &["rng"]),
     ("lib", &[]),
 ];
 

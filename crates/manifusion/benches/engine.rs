@@ -1,0 +1,110 @@
+//! The speed of a training step, alone or against PyTorch and JAX.
+//!
+//! `cargo bench --bench engine` prints a table. With `--serve DIR` the program reads cases from
+//! DIR (written by `benches/peers/engine_compare.py`), answers one line per request on standard
+//! input, and so can be run in turns with the other engines.
+#![expect(clippy::print_stdout, reason = "a benchmark reports on standard output")]
+
+#[path = "engine/case.rs"]
+mod case;
+#[path = "engine/peak.rs"]
+mod peak;
+
+use std::io::{BufRead, Write};
+use std::path::Path;
+use std::time::Instant;
+
+use case::{Case, Problem, cases};
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+fn main() -> Result<(), Failure> {
+    let args: Vec<String> = std::env::args().collect();
+    let flag = |name: &str| args.iter().position(|a| a == name).and_then(|i| args.get(i + 1));
+    let threads = flag("--threads").map_or(Ok(2), |n| n.parse())?;
+    let lanes = flag("--lanes").map_or(Ok(2), |n| n.parse())?;
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
+    if let Some(dir) = flag("--serve") {
+        return pool.install(|| serve(Path::new(dir), lanes));
+    }
+    let rows = flag("--rows").map(|n| n.parse()).transpose()?;
+    pool.install(|| table(threads, lanes, flag("--case").map(String::as_str), rows))
+}
+
+/// Best and median time of each case, with the share of the machine's peak. Fewer rows make
+/// shorter steps, whose best time a busy machine disturbs less.
+fn table(
+    threads: usize,
+    lanes: usize,
+    only: Option<&str>,
+    rows: Option<usize>,
+) -> Result<(), Failure> {
+    let peak = peak::gflops_of_pool();
+    println!("{threads} threads, {lanes} lanes, FMA peak {peak:.1} GFLOP/s");
+    for mut case in cases().into_iter().filter(|case| only.is_none_or(|name| name == case.name)) {
+        case.rows = rows.unwrap_or(case.rows);
+        let (work, count) = (case.gflop(), 30 * 512 / case.rows.min(512));
+        let mut problem = Problem::synthetic(case, lanes)?;
+        let mut times: Vec<f64> = (0..count)
+            .map(|_| {
+                let start = Instant::now();
+                problem.step()?;
+                Ok(start.elapsed().as_secs_f64())
+            })
+            .collect::<Result<_, Failure>>()?;
+        times.sort_by(f64::total_cmp);
+        let (best, median) = (times[0], times[times.len() / 2]);
+        println!(
+            "{:<12} best {:7.2} ms  median {:7.2} ms  {:6.1} GFLOP/s = {:4.1} % of peak",
+            problem.case.name,
+            best * 1e3,
+            median * 1e3,
+            work / best,
+            100.0 * work / best / peak,
+        );
+    }
+    println!("largest resident memory {:.1} MB", peak::resident_mb());
+    Ok(())
+}
+
+/// Requests: `load NAME`, `check NAME`, `time COUNT`, `work`, `memory`, `peak`.
+fn serve(dir: &Path, lanes: usize) -> Result<(), Failure> {
+    let mut problem: Option<Problem> = None;
+    for line in std::io::stdin().lock().lines() {
+        let line = line?;
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let answer = match words[..] {
+            ["load", name] => {
+                let case: Case = cases()
+                    .into_iter()
+                    .find(|case| case.name == name)
+                    .ok_or_else(|| format!("no case {name}"))?;
+                problem = Some(Problem::load(case, lanes, &dir.join(name))?);
+                "ok".to_owned()
+            }
+            ["check", name] => {
+                let problem = problem.as_mut().ok_or("nothing loaded")?;
+                problem.check(&dir.join(name).join("ours"))?
+            }
+            ["time", count] => {
+                let problem = problem.as_mut().ok_or("nothing loaded")?;
+                let count: u32 = count.parse()?;
+                let start = Instant::now();
+                for _ in 0..count {
+                    problem.step()?;
+                }
+                format!("{:.6}", start.elapsed().as_secs_f64() * 1e3 / f64::from(count))
+            }
+            ["memory"] => format!("{:.1}", peak::resident_mb()),
+            ["work"] => {
+                let problem = problem.as_ref().ok_or("nothing loaded")?;
+                format!("{:.6}", problem.case.gflop())
+            }
+            ["peak"] => format!("{:.1}", peak::gflops_of_pool()),
+            _ => return Err(format!("request '{line}' not understood").into()),
+        };
+        println!("{answer}");
+        std::io::stdout().flush()?;
+    }
+    Ok(())
+}

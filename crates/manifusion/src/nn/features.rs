@@ -1,0 +1,293 @@
+//! The inputs of the first layer from (x, s), with tangents and the reverse pass.
+//!
+//! A row is [x, time, sin, cos]. Phases of Fourier features are formed in f64: with |B| in the
+//! thousands, f32 would lose the digits that the features are for.
+
+use super::activation::VectorMath;
+use super::config::{FourierConfig, NetConfig, TimeConditioning};
+use super::real::Real;
+use crate::rng::Streams;
+
+/// Features handled together.
+const CHUNK: usize = 16;
+
+/// The map from (x, s) to the first layer's inputs.
+#[derive(Clone, Debug)]
+pub(crate) struct Features {
+    dim: usize,
+    time: TimeConditioning,
+    fourier: Option<Fourier>,
+}
+
+/// B by columns (m × features) and |B|²/2 of each feature.
+#[derive(Clone, Debug)]
+struct Fourier {
+    columns: Vec<f64>,
+    damping: Vec<f64>,
+}
+
+/// One row's place: the point, the time and k directions (e, e_s).
+#[derive(Clone, Copy)]
+pub(crate) struct Place<'a> {
+    pub(crate) x: &'a [f64],
+    pub(crate) s: f64,
+    /// k × m.
+    pub(crate) e: &'a [f64],
+    /// k numbers, or none if the directions leave the time alone.
+    pub(crate) e_s: &'a [f64],
+}
+
+impl Place<'_> {
+    fn direction(&self, j: usize) -> (&[f64], f64) {
+        let m = self.x.len();
+        (&self.e[j * m..(j + 1) * m], self.e_s.get(j).copied().unwrap_or(0.0))
+    }
+}
+
+/// Where the reverse pass adds the gradient with respect to one row's place.
+pub(crate) struct PlaceGradient<'a> {
+    pub(crate) x: &'a mut [f64],
+    pub(crate) s: &'a mut f64,
+    pub(crate) e: &'a mut [f64],
+}
+
+impl Features {
+    pub(crate) fn new(config: &NetConfig, seed: u64) -> Self {
+        let fourier = config.fourier.map(|f| Fourier::new(f, config.ambient_dim, seed));
+        Self { dim: config.ambient_dim, time: config.time, fourier }
+    }
+
+    /// B, features × m, if there are Fourier features.
+    pub(crate) fn frequencies(&self) -> Option<Vec<f64>> {
+        let fourier = self.fourier.as_ref()?;
+        let n = fourier.damping.len();
+        Some((0..n * self.dim).map(|i| fourier.columns[i % self.dim * n + i / self.dim]).collect())
+    }
+
+    /// Replaces B by a stored one, features × m.
+    pub(crate) fn set_frequencies(&mut self, b: &[f64]) {
+        let dim = self.dim;
+        if let Some(fourier) = &mut self.fourier {
+            *fourier = Fourier::from_rows(b, dim);
+        }
+    }
+
+    /// Whether the time must be positive.
+    pub(crate) fn needs_positive_time(&self) -> bool {
+        matches!(self.time, TimeConditioning::LogSines { .. })
+    }
+
+    /// Fills `rows`, 1 + k rows of `stride` numbers: the value, then its k derivatives.
+    #[inline(always)]
+    pub(crate) fn forward<T: Real>(&self, place: Place<'_>, rows: &mut [T], stride: usize) {
+        let k = rows.len() / stride - 1;
+        let (value, tangents) = rows.split_at_mut(stride);
+        for (to, x) in value.iter_mut().zip(place.x) {
+            *to = T::from_f64(*x);
+        }
+        for j in 0..k {
+            let row = &mut tangents[j * stride..(j + 1) * stride];
+            for (to, e) in row.iter_mut().zip(place.direction(j).0) {
+                *to = T::from_f64(*e);
+            }
+        }
+        self.time_forward(place, value, tangents, stride);
+        if let Some(fourier) = &self.fourier {
+            let first = self.dim + self.time.width();
+            fourier.forward(place, first, value, tangents, stride);
+        }
+    }
+
+    #[inline(always)]
+    fn time_forward<T: Real>(
+        &self,
+        place: Place<'_>,
+        value: &mut [T],
+        tangents: &mut [T],
+        stride: usize,
+    ) {
+        for i in 0..self.time.width() {
+            let [f, df, _] = time_jet(&self.time, i, place.s);
+            value[self.dim + i] = T::from_f64(f);
+            for (j, row) in tangents.chunks_exact_mut(stride).enumerate() {
+                row[self.dim + i] = T::from_f64(df * place.direction(j).1);
+            }
+        }
+    }
+
+    /// Adds to `grad` the gradient of ⟨bar, rows⟩, where `rows` is what [`Features::forward`]
+    /// gives at `place` and `bar` has the same shape.
+    pub(crate) fn reverse<T: Real>(
+        &self,
+        place: Place<'_>,
+        bar: &[T],
+        stride: usize,
+        grad: &mut PlaceGradient<'_>,
+    ) {
+        let (value, tangents) = bar.split_at(stride);
+        for (g, bar) in grad.x.iter_mut().zip(value) {
+            *g += bar.to_f64();
+        }
+        for (g, bar) in grad.e.chunks_exact_mut(self.dim).zip(tangents.chunks_exact(stride)) {
+            for (g, bar) in g.iter_mut().zip(bar) {
+                *g += bar.to_f64();
+            }
+        }
+        for i in 0..self.time.width() {
+            let [_, df, ddf] = time_jet(&self.time, i, place.s);
+            *grad.s += value[self.dim + i].to_f64() * df;
+            for (j, row) in tangents.chunks_exact(stride).enumerate() {
+                *grad.s += row[self.dim + i].to_f64() * ddf * place.direction(j).1;
+            }
+        }
+        if let Some(fourier) = &self.fourier {
+            let first = self.dim + self.time.width();
+            fourier.reverse(place, first, value, tangents, stride, grad);
+        }
+    }
+}
+
+/// Time input number `i` at s, with its first two derivatives in s.
+fn time_jet(time: &TimeConditioning, i: usize, s: f64) -> [f64; 3] {
+    match *time {
+        TimeConditioning::Concat => [s, 1.0, 0.0],
+        TimeConditioning::LogSines { s_min, t_end, .. } => {
+            let span = (t_end / s_min).ln();
+            let lambda = (s / s_min).ln() / span;
+            // λ′ = 1/(s·span), λ″ = −λ′/s.
+            let d = 1.0 / (s * span);
+            let dd = -d / s;
+            if i == 0 {
+                return [2.0 * lambda - 1.0, 2.0 * d, 2.0 * dd];
+            }
+            let omega = std::f64::consts::FRAC_PI_2 * f64::from(1u32 << ((i - 1) / 2));
+            let (sin, cos) = (omega * lambda).sin_cos();
+            let (f, df) = if i % 2 == 1 { (sin, cos) } else { (cos, -sin) };
+            [f, omega * df * d, omega * df * dd - omega * omega * f * d * d]
+        }
+    }
+}
+
+impl Fourier {
+    fn new(config: FourierConfig, dim: usize, seed: u64) -> Self {
+        let streams = Streams::new(seed, "nn/fourier");
+        let mut rows = vec![0.0; config.features * dim];
+        for (i, row) in rows.chunks_exact_mut(dim).enumerate() {
+            let mut stream = streams.stream(i as u64, 0);
+            row.fill_with(|| stream.normal());
+            let norm = row.iter().map(|b| b * b).sum::<f64>().sqrt();
+            let length = config.f_max.powf(stream.uniform());
+            for b in row.iter_mut() {
+                *b *= length / norm;
+            }
+        }
+        Self::from_rows(&rows, dim)
+    }
+
+    fn from_rows(b: &[f64], dim: usize) -> Self {
+        let n = b.len() / dim;
+        let columns = (0..n * dim).map(|i| b[i % n * dim + i / n]).collect();
+        let damping = b.chunks_exact(dim).map(|b| 0.5 * b.iter().map(|b| b * b).sum::<f64>());
+        Self { columns, damping: damping.collect() }
+    }
+
+    /// B·v for `len` ≤ 16 features from `first` on.
+    #[inline(always)]
+    fn project(&self, first: usize, len: usize, v: &[f64]) -> [f64; CHUNK] {
+        let mut sum = [0.0; CHUNK];
+        for (v, b) in v.iter().zip(self.columns.chunks_exact(self.damping.len())) {
+            for (sum, b) in sum.iter_mut().zip(&b[first..first + len]) {
+                *sum += b * v;
+            }
+        }
+        sum
+    }
+
+    /// The complex feature f = e^{p + iq} with p = −s|B|²/2 and q = Bx, as (sin, cos) parts.
+    #[inline(always)]
+    fn waves<T: Real>(&self, first: usize, len: usize, place: Place<'_>) -> [[T; CHUNK]; 2] {
+        let phase = self.project(first, len, place.x);
+        let (mut sin, mut cos) = ([T::ZERO; CHUNK], [T::ZERO; CHUNK]);
+        for l in 0..CHUNK {
+            (sin[l], cos[l]) = <T as VectorMath>::sin_cos_of(phase[l]);
+        }
+        for (l, damping) in self.damping[first..first + len].iter().enumerate() {
+            let size = T::from_f64(-damping * place.s).exp_nonpositive();
+            sin[l] = sin[l] * size;
+            cos[l] = cos[l] * size;
+        }
+        [sin, cos]
+    }
+
+    #[inline(always)]
+    fn forward<T: Real>(
+        &self,
+        place: Place<'_>,
+        column: usize,
+        value: &mut [T],
+        tangents: &mut [T],
+        stride: usize,
+    ) {
+        let n = self.damping.len();
+        for first in (0..n).step_by(CHUNK) {
+            let len = CHUNK.min(n - first);
+            let [sin, cos] = self.waves::<T>(first, len, place);
+            let at = column + first;
+            value[at..at + len].copy_from_slice(&sin[..len]);
+            value[at + n..at + n + len].copy_from_slice(&cos[..len]);
+            for (j, row) in tangents.chunks_exact_mut(stride).enumerate() {
+                // ḟ = f·(ṗ + i q̇).
+                let (e, e_s) = place.direction(j);
+                let q = self.project(first, len, e);
+                for l in 0..len {
+                    let q = T::from_f64(q[l]);
+                    let p = T::from_f64(-self.damping[first + l] * e_s);
+                    row[at + l] = p * sin[l] + q * cos[l];
+                    row[at + n + l] = p * cos[l] - q * sin[l];
+                }
+            }
+        }
+    }
+
+    /// With w = p + iq: w̄ = f*·f̄ + Σ_j (f ẇ_j)*·ḟ̄_j and ẇ̄_j = f*·ḟ̄_j, in f64: this pass serves
+    /// checks and maximum-likelihood flows, not the training loop.
+    fn reverse<T: Real>(
+        &self,
+        place: Place<'_>,
+        column: usize,
+        value: &[T],
+        tangents: &[T],
+        stride: usize,
+        grad: &mut PlaceGradient<'_>,
+    ) {
+        let (n, dim) = (self.damping.len(), place.x.len());
+        for f in 0..n {
+            let dot =
+                |v: &[f64]| v.iter().enumerate().map(|(c, v)| v * self.columns[c * n + f]).sum();
+            let phase: f64 = dot(place.x);
+            let size = (-self.damping[f] * place.s).exp();
+            let (sin, cos) = (size * phase.sin(), size * phase.cos());
+            let bars = |row: &[T]| (row[column + f].to_f64(), row[column + n + f].to_f64());
+            // The pair (s̄, c̄) gives p̄ = s̄ sin + c̄ cos and q̄ = s̄ cos − c̄ sin.
+            let (s_bar, c_bar) = bars(value);
+            let mut p_bar = s_bar * sin + c_bar * cos;
+            let mut q_bar = s_bar * cos - c_bar * sin;
+            for (j, row) in tangents.chunks_exact(stride).enumerate() {
+                let (e, e_s) = place.direction(j);
+                let (q, p): (f64, f64) = (dot(e), -self.damping[f] * e_s);
+                let (s_bar, c_bar) = bars(row);
+                let (s_dot, c_dot) = (p * sin + q * cos, p * cos - q * sin);
+                p_bar += s_bar * s_dot + c_bar * c_dot;
+                q_bar += s_bar * c_dot - c_bar * s_dot;
+                let q_dot_bar = s_bar * cos - c_bar * sin;
+                for c in 0..dim {
+                    grad.e[j * dim + c] += q_dot_bar * self.columns[c * n + f];
+                }
+            }
+            for c in 0..dim {
+                grad.x[c] += q_bar * self.columns[c * n + f];
+            }
+            *grad.s -= p_bar * self.damping[f];
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! The forward pass of one shard, with and without what the reverse pass needs.
+
+use super::core::Core;
+use super::kernel::{Line, multiply_panel, panels};
+use super::layer::{HiddenPanel, activate, activate_and_keep};
+use super::output::read_output;
+use super::real::Real;
+use super::shard::{ShardInput, Stack};
+
+/// Buffers of an evaluation; they grow to the largest shard seen and are then reused.
+#[derive(Clone, Debug)]
+pub(crate) struct EvalBuffers<T> {
+    rows: Vec<T>,
+    current: Vec<Line<T>>,
+    next: Vec<Line<T>>,
+}
+
+impl<T: Real> EvalBuffers<T> {
+    pub(crate) fn new() -> Self {
+        Self { rows: Vec::new(), current: Vec::new(), next: Vec::new() }
+    }
+
+    fn grow(&mut self, core: &Core<T>, input: &ShardInput<'_>) {
+        let lines = input.stack().lines(widest(core));
+        grow(&mut self.rows, core.input_stride() * (1 + input.per_row), T::ZERO);
+        grow(&mut self.current, lines, Line::ZERO);
+        grow(&mut self.next, lines, Line::ZERO);
+    }
+}
+
+/// Panels of the widest matrix of a pass.
+pub(crate) fn widest<T: Real>(core: &Core<T>) -> usize {
+    let config = &core.config;
+    panels(config.input_width()).max(panels(config.width)).max(panels(config.ambient_dim))
+}
+
+/// Makes a buffer at least this long.
+pub(crate) fn grow<U: Clone>(buffer: &mut Vec<U>, len: usize, fill: U) {
+    if buffer.len() < len {
+        buffer.resize(len, fill);
+    }
+}
+
+/// Value and tangents of one shard.
+pub(crate) fn evaluate<T: Real>(
+    core: &Core<T>,
+    input: &ShardInput<'_>,
+    buffers: &mut EvalBuffers<T>,
+    a: &mut [f64],
+    jvp: &mut [f64],
+) {
+    buffers.grow(core, input);
+    let EvalBuffers { rows, current, next } = buffers;
+    let stack = input.stack();
+    core.fill_input(input, &mut rows[..core.input_stride() * (1 + input.per_row)], current);
+    let last = core.packed.layers.len() - 1;
+    for (l, layer) in core.packed.layers.iter().enumerate() {
+        for panel in 0..panels(layer.outputs) {
+            let place = stack.panel(panel);
+            let z = &mut next[place.clone()];
+            multiply_panel(current, stack.rows, layer.inputs, layer.forward(panel), z);
+            if l < last {
+                let skip = (core.config.residual && l > 0).then(|| &current[place]);
+                activate(core.config.activation, layer.bias(panel), stack.n, z, skip);
+            }
+        }
+        std::mem::swap(current, next);
+    }
+    let layer = &core.packed.layers[last];
+    read_output(core.config.output_scale, layer, current, input, a, jvp);
+}
+
+/// What one hidden layer keeps for the reverse pass.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Kept<T> {
+    /// Outputs.
+    pub(crate) h: Vec<Line<T>>,
+    /// φ′ in the value rows, ż_j in the tangent rows.
+    pub(crate) z: Vec<Line<T>>,
+    /// φ″, value rows only.
+    pub(crate) second: Vec<Line<T>>,
+}
+
+/// Buffers of a training pass over one shard.
+#[derive(Clone, Debug)]
+pub(crate) struct TrainBuffers<T> {
+    pub(crate) rows: Vec<T>,
+    pub(crate) input: Vec<Line<T>>,
+    pub(crate) hidden: Vec<Kept<T>>,
+    /// The last layer's product, then its cotangent.
+    pub(crate) out: Vec<Line<T>>,
+    pub(crate) bar: Vec<Line<T>>,
+    pub(crate) next_bar: Vec<Line<T>>,
+    /// Cotangents of a layer's outputs, kept for the residual connection.
+    pub(crate) skip_bar: Vec<Line<T>>,
+    pub(crate) a: Vec<f64>,
+    pub(crate) jvp: Vec<f64>,
+    pub(crate) a_bar: Vec<f64>,
+    pub(crate) jvp_bar: Vec<f64>,
+}
+
+impl<T: Real> TrainBuffers<T> {
+    pub(crate) fn new(depth: usize) -> Self {
+        let kept = Kept { h: Vec::new(), z: Vec::new(), second: Vec::new() };
+        Self {
+            rows: Vec::new(),
+            input: Vec::new(),
+            hidden: vec![kept; depth],
+            out: Vec::new(),
+            bar: Vec::new(),
+            next_bar: Vec::new(),
+            skip_bar: Vec::new(),
+            a: Vec::new(),
+            jvp: Vec::new(),
+            a_bar: Vec::new(),
+            jvp_bar: Vec::new(),
+        }
+    }
+
+    pub(crate) fn grow(&mut self, core: &Core<T>, input: &ShardInput<'_>) {
+        let (n, k, m) = (input.rows(), input.per_row, input.dim);
+        let stack = input.stack();
+        let hidden = panels(core.config.width);
+        // Twice: the reverse pass gathers a row of inputs and one of cotangents.
+        grow(&mut self.rows, 2 * core.input_stride() * (1 + k), T::ZERO);
+        grow(&mut self.input, stack.lines(panels(core.config.input_width())), Line::ZERO);
+        for kept in &mut self.hidden {
+            grow(&mut kept.h, stack.lines(hidden), Line::ZERO);
+            grow(&mut kept.z, stack.lines(hidden), Line::ZERO);
+            grow(&mut kept.second, hidden * n, Line::ZERO);
+        }
+        grow(&mut self.out, stack.lines(panels(m)), Line::ZERO);
+        grow(&mut self.bar, stack.lines(widest(core)), Line::ZERO);
+        grow(&mut self.next_bar, stack.lines(widest(core)), Line::ZERO);
+        if core.config.residual {
+            grow(&mut self.skip_bar, stack.lines(hidden), Line::ZERO);
+        }
+        grow(&mut self.a, n * m, 0.0);
+        grow(&mut self.jvp, n * k * m, 0.0);
+        grow(&mut self.a_bar, n * m, 0.0);
+        grow(&mut self.jvp_bar, n * k * m, 0.0);
+    }
+}
+
+/// The forward pass that fills `buffers` with everything the reverse pass reads.
+pub(crate) fn forward_and_keep<T: Real>(
+    core: &Core<T>,
+    input: &ShardInput<'_>,
+    buffers: &mut TrainBuffers<T>,
+) {
+    let (n, k, m) = (input.rows(), input.per_row, input.dim);
+    let stack = input.stack();
+    let rows = &mut buffers.rows[..core.input_stride() * (1 + k)];
+    core.fill_input(input, rows, &mut buffers.input);
+    for l in 0..core.config.depth {
+        let (before, after) = buffers.hidden.split_at_mut(l);
+        let from = before.last().map_or(&buffers.input, |kept| &kept.h);
+        let residual = core.config.residual && l > 0;
+        hidden_layer(core, l, stack, from, residual, &mut after[0]);
+    }
+    let layer = &core.packed.layers[core.config.depth];
+    let from = buffers.hidden.last().map_or(&buffers.input, |kept| &kept.h);
+    for panel in 0..panels(m) {
+        let out = &mut buffers.out[stack.panel(panel)];
+        multiply_panel(from, stack.rows, layer.inputs, layer.forward(panel), out);
+    }
+    let (a, jvp) = (&mut buffers.a[..n * m], &mut buffers.jvp[..n * k * m]);
+    read_output(core.config.output_scale, layer, &buffers.out, input, a, jvp);
+}
+
+fn hidden_layer<T: Real>(
+    core: &Core<T>,
+    l: usize,
+    stack: Stack,
+    from: &[Line<T>],
+    residual: bool,
+    kept: &mut Kept<T>,
+) {
+    let layer = &core.packed.layers[l];
+    for panel in 0..panels(layer.outputs) {
+        let place = stack.panel(panel);
+        let z = &mut kept.z[place.clone()];
+        multiply_panel(from, stack.rows, layer.inputs, layer.forward(panel), z);
+        let panel_buffers = HiddenPanel {
+            z,
+            h: &mut kept.h[place.clone()],
+            second: &mut kept.second[panel * stack.n..(panel + 1) * stack.n],
+            skip: residual.then(|| &from[place]),
+        };
+        activate_and_keep(core.config.activation, layer.bias(panel), panel_buffers);
+    }
+}

@@ -1,0 +1,276 @@
+//! The matrix products of a layer on panels of 16 columns.
+//!
+//! A batch of hidden rows is stored by *column panels*: 16 columns of all rows, one [`Line`] per
+//! row, then the next 16 columns. Every product of the forward and of the reverse pass then reads
+//! and writes whole lines in order, so activations are never repacked:
+//!
+//! - `Z = H·W`: a tile of 6 rows broadcasts from 6 neighbouring lines of H and streams a packed
+//!   panel of W; the result is 6 neighbouring lines of Z.
+//! - `H̄ = Z̄·Wᵀ`: the same product with the transposed weights.
+//! - `W̄ += Hᵀ·Z̄`: both operands are read line by line along the rows.
+
+mod weight_gradient;
+
+use pulp::{Simd, WithSimd};
+
+use super::real::Real;
+pub(crate) use weight_gradient::{add_weight_gradient, column_sums};
+
+/// Columns of a panel.
+pub(crate) const LANES: usize = 16;
+
+/// Rows of the inner dimension handled while a packed panel stays in the first-level cache.
+const DEPTH_BLOCK: usize = 256;
+
+/// 16 numbers of one row, aligned to a cache line.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[repr(C, align(64))]
+pub(crate) struct Line<T>(pub(crate) [T; LANES]);
+
+impl<T: Real> Line<T> {
+    pub(crate) const ZERO: Self = Self([T::ZERO; LANES]);
+}
+
+/// The numbers of consecutive lines.
+#[inline(always)]
+#[expect(unsafe_code, reason = "a view of lines as numbers, so that loops over them vectorise")]
+pub(crate) fn flat_mut<T: Real>(lines: &mut [Line<T>]) -> &mut [T] {
+    const { assert!(size_of::<Line<T>>() == LANES * size_of::<T>()) }
+    // SAFETY: a line is 16 numbers without padding (asserted above), lines are contiguous, and
+    // the numbers borrow the lines.
+    unsafe { std::slice::from_raw_parts_mut(lines.as_mut_ptr().cast(), lines.len() * LANES) }
+}
+
+/// Number of panels that hold `columns`.
+pub(crate) const fn panels(columns: usize) -> usize {
+    columns.div_ceil(LANES)
+}
+
+/// `c ← a·b` for one panel of the result: `a` is rows × depth by panels with `stride` lines each,
+/// `b` has a line per unit of depth, `c` a line per row.
+pub(crate) fn multiply_panel<T: Real>(
+    a: &[Line<T>],
+    stride: usize,
+    depth: usize,
+    b: &[Line<T>],
+    c: &mut [Line<T>],
+) {
+    debug_assert!(a.len() >= (panels(depth) - 1) * stride + c.len() && b.len() >= depth);
+    pulp::Arch::new().dispatch(MultiplyPanel { a, stride, b: &b[..depth], c });
+}
+
+struct MultiplyPanel<'a, T> {
+    a: &'a [Line<T>],
+    stride: usize,
+    b: &'a [Line<T>],
+    c: &'a mut [Line<T>],
+}
+
+impl<T: Real> WithSimd for MultiplyPanel<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        // Registers decide the tile: accumulators, the panel's line, one broadcast.
+        match LANES / T::lanes::<S>() {
+            1 => self.run::<S, 12, 1>(simd),
+            2 => self.run::<S, 6, 2>(simd),
+            4 => self.run::<S, 3, 4>(simd),
+            8 => self.run::<S, 2, 8>(simd),
+            _ => self.run::<S, 1, 16>(simd),
+        }
+    }
+}
+
+impl<T: Real> MultiplyPanel<'_, T> {
+    #[inline(always)]
+    fn run<S: Simd, const MR: usize, const V: usize>(self, simd: S) {
+        let Self { a, stride, b, c } = self;
+        for (block, b) in b.chunks(DEPTH_BLOCK).enumerate() {
+            let a = &a[block * (DEPTH_BLOCK / LANES) * stride..];
+            let fresh = block == 0;
+            let mut row = 0;
+            while row < c.len() {
+                let rows = tile_rows(MR, c.len() - row);
+                let (a, c) = (&a[row..], &mut c[row..row + rows]);
+                // Constants above MR never match: `tile_rows` does not return them.
+                match rows {
+                    12 => tile::<S, T, 12, V>(simd, a, stride, b, c, fresh),
+                    8 => tile::<S, T, 8, V>(simd, a, stride, b, c, fresh),
+                    6 => tile::<S, T, 6, V>(simd, a, stride, b, c, fresh),
+                    5 => tile::<S, T, 5, V>(simd, a, stride, b, c, fresh),
+                    4 => tile::<S, T, 4, V>(simd, a, stride, b, c, fresh),
+                    3 => tile::<S, T, 3, V>(simd, a, stride, b, c, fresh),
+                    2 => tile::<S, T, 2, V>(simd, a, stride, b, c, fresh),
+                    _ => tile::<S, T, 1, V>(simd, a, stride, b, c, fresh),
+                }
+                row += rows;
+            }
+        }
+    }
+}
+
+/// Rows of the next tile when `left` remain: the largest, but no tiny tile at the end, whose
+/// few accumulators could not hide the latency of the multiply-add.
+#[inline(always)]
+fn tile_rows(largest: usize, left: usize) -> usize {
+    match (largest, left) {
+        (6, 7 | 8) => 4,
+        (6, 9) => 5,
+        (12, 8..=11) => 8,
+        (12, 6 | 7) => 6,
+        (_, left) if left < largest => left,
+        _ => largest,
+    }
+}
+
+/// `MR` lines of the product of one block of depth.
+#[inline(always)]
+fn tile<S: Simd, T: Real, const MR: usize, const V: usize>(
+    simd: S,
+    a: &[Line<T>],
+    stride: usize,
+    b: &[Line<T>],
+    c: &mut [Line<T>],
+    fresh: bool,
+) {
+    let mut sum = [[T::splat(simd, T::ZERO); V]; MR];
+    let (blocks, rest) = b.as_chunks::<LANES>();
+    for (panel, b) in blocks.iter().enumerate() {
+        let Some(a) = a[panel * stride..].first_chunk::<MR>() else { unreachable!() };
+        for k in 0..LANES {
+            rank_one::<S, T, MR, V>(simd, a, k, &b[k], &mut sum);
+        }
+    }
+    if !rest.is_empty() {
+        let Some(a) = a[blocks.len() * stride..].first_chunk::<MR>() else { unreachable!() };
+        for (k, b) in rest.iter().enumerate() {
+            rank_one::<S, T, MR, V>(simd, a, k, b, &mut sum);
+        }
+    }
+    for (c, sum) in c.iter_mut().zip(sum) {
+        for (c, sum) in T::vectors_mut::<S>(&mut c.0).iter_mut().zip(sum) {
+            *c = if fresh { sum } else { T::plus(simd, *c, sum) };
+        }
+    }
+}
+
+/// `sum ← sum + a[:, k]·b`.
+#[inline(always)]
+fn rank_one<S: Simd, T: Real, const MR: usize, const V: usize>(
+    simd: S,
+    a: &[Line<T>; MR],
+    k: usize,
+    b: &Line<T>,
+    sum: &mut [[T::Vector<S>; V]; MR],
+) {
+    let b = T::vectors::<S>(&b.0);
+    for i in 0..MR {
+        let broadcast = T::splat(simd, a[i].0[k]);
+        for v in 0..V {
+            sum[i][v] = T::mul_add(simd, broadcast, b[v], sum[i][v]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Streams;
+
+    /// rows × columns numbers, row-major, and the same by panels.
+    fn matrix<T: Real>(seed: u64, rows: usize, columns: usize) -> (Vec<f64>, Vec<Line<T>>) {
+        let mut flat = vec![0.0; rows * columns];
+        Streams::new(seed, "test/kernel").fill_normal(0, 0, 0, &mut flat);
+        let mut lines = vec![Line::ZERO; panels(columns) * rows];
+        for r in 0..rows {
+            for c in 0..columns {
+                lines[c / LANES * rows + r].0[c % LANES] = T::from_f64(flat[r * columns + c]);
+            }
+        }
+        (flat, lines)
+    }
+
+    /// What the kernels must give: Σ_k a[r, k]·b[k, c], entry by entry.
+    fn naive(a: &[f64], b: &[f64], rows: usize, depth: usize, columns: usize) -> Vec<f64> {
+        let entry = |i: usize| {
+            let (r, c) = (i / columns, i % columns);
+            (0..depth).map(|k| a[r * depth + k] * b[k * columns + c]).sum()
+        };
+        (0..rows * columns).map(entry).collect()
+    }
+
+    /// Both kernels on one instruction set, on shapes with all kinds of remainders.
+    fn check<T: Real, S: Simd>(simd: S, tolerance: f64) {
+        for (rows, depth) in [(1, 1), (5, 16), (6, 17), (7, 33), (8, 300), (13, 520), (23, 9)] {
+            let columns = 13;
+            let (a, a_lines) = matrix::<T>(1, rows, depth);
+            let (b, b_lines) = matrix::<T>(2, depth, columns);
+            let expected = naive(&a, &b, rows, depth, columns);
+            let mut c = vec![Line([T::ONE; LANES]); rows];
+            MultiplyPanel { a: &a_lines, stride: rows, b: &b_lines, c: &mut c }.with_simd(simd);
+            for (i, expected) in expected.iter().enumerate() {
+                let found = c[i / columns].0[i % columns].to_f64();
+                let allowed = tolerance * (depth as f64).sqrt() * 4.0;
+                assert!((found - expected).abs() < allowed, "{rows} {depth}: {found} {expected}");
+            }
+            check_gradient::<T, S>(simd, rows, depth.min(LANES), columns, tolerance);
+        }
+    }
+
+    fn check_gradient<T: Real, S: Simd>(
+        simd: S,
+        rows: usize,
+        inputs: usize,
+        columns: usize,
+        tolerance: f64,
+    ) {
+        let (h, h_lines) = matrix::<T>(3, rows, inputs);
+        let (z, z_lines) = matrix::<T>(4, rows, columns);
+        let transposed: Vec<f64> =
+            (0..inputs * rows).map(|i| h[i % rows * inputs + i / rows]).collect();
+        let product = naive(&transposed, &z, inputs, rows, columns);
+        for fresh in [true, false] {
+            let mut g = vec![T::ONE; inputs * columns];
+            weight_gradient::run(simd, &h_lines, &z_lines, &mut g, columns, fresh);
+            for (found, product) in g.iter().zip(&product) {
+                let expected = if fresh { *product } else { 1.0 + product };
+                let allowed = tolerance * (rows as f64).sqrt() * 4.0;
+                assert!((found.to_f64() - expected).abs() < allowed, "{found:?} {expected}");
+            }
+        }
+    }
+
+    #[test]
+    fn kernels_agree_with_the_definition_without_vectors() {
+        check::<f32, _>(pulp::Scalar, 1e-6);
+        check::<f64, _>(pulp::Scalar, 1e-14);
+    }
+
+    /// Software vectors of 16, 8 and 4 numbers go through the tiles of AVX-512, AVX2 and NEON.
+    #[test]
+    fn kernels_agree_with_the_definition_for_every_register_width() {
+        check::<f32, _>(pulp::Scalar512b, 1e-6);
+        check::<f32, _>(pulp::Scalar256b, 1e-6);
+        check::<f32, _>(pulp::Scalar128b, 1e-6);
+        check::<f64, _>(pulp::Scalar512b, 1e-14);
+        check::<f64, _>(pulp::Scalar256b, 1e-14);
+        check::<f64, _>(pulp::Scalar128b, 1e-14);
+    }
+
+    struct Detected;
+
+    impl WithSimd for Detected {
+        type Output = ();
+
+        fn with_simd<S: Simd>(self, simd: S) {
+            check::<f32, S>(simd, 1e-6);
+            check::<f64, S>(simd, 1e-14);
+        }
+    }
+
+    #[test]
+    fn kernels_agree_with_the_definition_on_this_machine() {
+        pulp::Arch::new().dispatch(Detected);
+    }
+}

@@ -1,0 +1,163 @@
+//! Adam (Kingma & Ba 2015) and AdamW (Loshchilov & Hutter 2019).
+
+use pulp::{Simd, WithSimd};
+use serde::{Deserialize, Serialize};
+
+use super::{BLOCK, OptimError};
+use crate::nn::Real;
+
+/// Settings of Adam; the learning rate comes with each step.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct AdamConfig {
+    /// Decay of the first moment.
+    pub beta1: f64,
+    /// Decay of the second moment.
+    pub beta2: f64,
+    /// Added to the root of the second moment.
+    pub epsilon: f64,
+    /// AdamW's decay: θ ← θ − lr·weight_decay·θ; 0 is Adam.
+    pub weight_decay: f64,
+}
+
+impl Default for AdamConfig {
+    /// The paper's β₁ = 0.9 and β₂ = 0.999 \[tab:exp-optimization-detail\], no weight decay.
+    fn default() -> Self {
+        Self { beta1: 0.9, beta2: 0.999, epsilon: 1e-8, weight_decay: 0.0 }
+    }
+}
+
+impl AdamConfig {
+    fn validate(&self) -> Result<(), OptimError> {
+        let check = |name, value: f64, ok: bool, expected| {
+            if ok { Ok(()) } else { Err(OptimError::Setting { name, value, expected }) }
+        };
+        let unit = 0.0..1.0;
+        check("beta1", self.beta1, unit.contains(&self.beta1), "a number in [0, 1)")?;
+        check("beta2", self.beta2, unit.contains(&self.beta2), "a number in [0, 1)")?;
+        let positive = self.epsilon > 0.0 && self.epsilon.is_finite();
+        check("epsilon", self.epsilon, positive, "a number above 0")?;
+        let decay = self.weight_decay >= 0.0 && self.weight_decay.is_finite();
+        check("weight_decay", self.weight_decay, decay, "a number of at least 0")
+    }
+}
+
+/// The moments of Adam for one flat buffer of parameters.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Adam<T> {
+    config: AdamConfig,
+    first: Vec<T>,
+    second: Vec<T>,
+    steps: u64,
+}
+
+/// The numbers of one step, in the network's type.
+#[derive(Clone, Copy)]
+struct Step<T> {
+    beta1: T,
+    rest1: T,
+    beta2: T,
+    rest2: T,
+    rate: T,
+    unbias2: T,
+    epsilon: T,
+    keep: T,
+}
+
+impl<T: Real> Adam<T> {
+    /// Zero moments for `len` parameters.
+    pub fn new(config: AdamConfig, len: usize) -> Result<Self, OptimError> {
+        config.validate()?;
+        Ok(Self { config, first: vec![T::ZERO; len], second: vec![T::ZERO; len], steps: 0 })
+    }
+
+    /// Moments read from a checkpoint.
+    pub fn from_moments(
+        config: AdamConfig,
+        first: Vec<T>,
+        second: Vec<T>,
+        steps: u64,
+    ) -> Result<Self, OptimError> {
+        config.validate()?;
+        check_len(second.len(), first.len())?;
+        Ok(Self { config, first, second, steps })
+    }
+
+    /// The settings.
+    pub fn config(&self) -> &AdamConfig {
+        &self.config
+    }
+
+    /// Steps made so far.
+    pub fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    /// First and second moments.
+    pub fn moments(&self) -> (&[T], &[T]) {
+        (&self.first, &self.second)
+    }
+
+    /// One step: m ← β₁m + (1−β₁)g, v ← β₂v + (1−β₂)g²,
+    /// θ ← (1 − lr·wd)·θ − lr·m̂/(√v̂ + ε), with m̂ and v̂ corrected for their start at 0.
+    pub fn step(&mut self, params: &mut [T], grad: &[T], lr: f64) -> Result<(), OptimError> {
+        check_len(params.len(), self.first.len())?;
+        check_len(grad.len(), self.first.len())?;
+        self.steps += 1;
+        let AdamConfig { beta1, beta2, epsilon, weight_decay } = self.config;
+        let steps = self.steps as f64;
+        let step = Step {
+            beta1: T::from_f64(beta1),
+            rest1: T::from_f64(1.0 - beta1),
+            beta2: T::from_f64(beta2),
+            rest2: T::from_f64(1.0 - beta2),
+            rate: T::from_f64(lr / (1.0 - beta1.powf(steps))),
+            unbias2: T::from_f64((1.0 - beta2.powf(steps)).sqrt().recip()),
+            epsilon: T::from_f64(epsilon),
+            keep: T::from_f64(1.0 - lr * weight_decay),
+        };
+        update(step, params, grad, &mut self.first, &mut self.second);
+        Ok(())
+    }
+}
+
+fn check_len(found: usize, expected: usize) -> Result<(), OptimError> {
+    if found == expected { Ok(()) } else { Err(OptimError::Len { found, expected }) }
+}
+
+fn update<T: Real>(step: Step<T>, params: &mut [T], grad: &[T], first: &mut [T], second: &mut [T]) {
+    if params.len() <= BLOCK {
+        pulp::Arch::new().dispatch(Update { step, params, grad, first, second });
+        return;
+    }
+    let middle = params.len() / 2;
+    let (p0, p1) = params.split_at_mut(middle);
+    let (g0, g1) = grad.split_at(middle);
+    let (m0, m1) = first.split_at_mut(middle);
+    let (v0, v1) = second.split_at_mut(middle);
+    rayon::join(|| update(step, p0, g0, m0, v0), || update(step, p1, g1, m1, v1));
+}
+
+struct Update<'a, T> {
+    step: Step<T>,
+    params: &'a mut [T],
+    grad: &'a [T],
+    first: &'a mut [T],
+    second: &'a mut [T],
+}
+
+impl<T: Real> WithSimd for Update<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _simd: S) {
+        let step = self.step;
+        let rows = self.params.iter_mut().zip(self.grad).zip(self.first).zip(self.second);
+        for (((p, g), m), v) in rows {
+            *m = step.beta1 * *m + step.rest1 * *g;
+            *v = step.beta2 * *v + step.rest2 * *g * *g;
+            let size = v.root() * step.unbias2 + step.epsilon;
+            *p = step.keep * *p - step.rate * *m / size;
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Exponential moving average of weights.
+
+use super::{BLOCK, OptimError};
+use crate::nn::Real;
+
+/// w ← d·w + (1 − d)·θ after each step.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ema<T> {
+    decay: f64,
+    weights: Vec<T>,
+}
+
+impl<T: Real> Ema<T> {
+    /// An average that starts at `params`.
+    pub fn new(decay: f64, params: &[T]) -> Result<Self, OptimError> {
+        if !(0.0..1.0).contains(&decay) {
+            let expected = "a number in [0, 1)";
+            return Err(OptimError::Setting { name: "ema decay", value: decay, expected });
+        }
+        Ok(Self { decay, weights: params.to_vec() })
+    }
+
+    /// The decay d.
+    pub fn decay(&self) -> f64 {
+        self.decay
+    }
+
+    /// The averaged weights.
+    pub fn weights(&self) -> &[T] {
+        &self.weights
+    }
+
+    /// One step towards `params`.
+    pub fn update(&mut self, params: &[T]) -> Result<(), OptimError> {
+        let (found, expected) = (params.len(), self.weights.len());
+        if found != expected {
+            return Err(OptimError::Len { found, expected });
+        }
+        average(T::from_f64(1.0 - self.decay), &mut self.weights, params);
+        Ok(())
+    }
+}
+
+/// w ← w + r·(θ − w): the form that leaves w alone, to the last bit, where θ = w.
+fn average<T: Real>(rest: T, weights: &mut [T], params: &[T]) {
+    if weights.len() > BLOCK {
+        let middle = weights.len() / 2;
+        let (w0, w1) = weights.split_at_mut(middle);
+        let (p0, p1) = params.split_at(middle);
+        rayon::join(|| average(rest, w0, p0), || average(rest, w1, p1));
+        return;
+    }
+    for (w, p) in weights.iter_mut().zip(params) {
+        *w += rest * (*p - *w);
+    }
+}

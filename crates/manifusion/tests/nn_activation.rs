@@ -1,0 +1,109 @@
+//! The vectorised f32 activations against libm in f64, in units in the last place.
+
+use manifusion::nn::Activation;
+use manifusion::rng::Streams;
+
+/// Arguments of all sizes up to 10^`largest`, both signs, with the ends and the special places.
+fn arguments(largest: f64) -> Vec<f32> {
+    let mut stream = Streams::new(1, "test/activation").stream(0, 0);
+    let mut z: Vec<f32> = (0..400_000)
+        .map(|i| {
+            let size = 10f64.powf(-8.0 + (8.0 + largest) * stream.uniform());
+            (if i % 2 == 0 { size } else { -size }) as f32
+        })
+        .collect();
+    // A dense sweep of where networks live.
+    z.extend((-40_000..40_000).map(|i| i as f32 * 2.5e-4));
+    z.extend([0.0, -0.0, 1e-38, -1e-38, 0.625, -0.625, 87.3, -87.4, 88.8, -103.0]);
+    z
+}
+
+/// Size of the last place of x as f32.
+fn ulp(x: f64) -> f64 {
+    let x = (x.abs() as f32).max(f32::MIN_POSITIVE);
+    f64::from(f32::from_bits(x.to_bits() + 1)) - f64::from(x)
+}
+
+/// Largest errors of φ, φ′ and φ″ in ulps. Where an exact value has a root away from 0, its error
+/// is measured against the terms that cancel there: `floors`.
+fn worst(
+    activation: Activation,
+    z: &[f32],
+    exact: impl Fn(f64) -> [f64; 3],
+    floors: [f64; 3],
+) -> [f64; 3] {
+    let mut found = [vec![0f32; z.len()], vec![0f32; z.len()], vec![0f32; z.len()]];
+    let [value, first, second] = &mut found;
+    activation.eval(z, value, first, second);
+    let mut worst = [0.0f64; 3];
+    for (i, z) in z.iter().enumerate() {
+        let expected = exact(f64::from(*z));
+        for d in 0..3 {
+            let found = f64::from(found[d][i]);
+            // Where e^{−|z|} leaves the normal numbers it is flushed to 0, and z·e^{−|z|} with it.
+            if expected[d].abs() < 2e-36 && found.abs() < 2e-36 {
+                continue;
+            }
+            let error = (found - expected[d]).abs() / ulp(expected[d].abs().max(floors[d]));
+            assert!(error.is_finite(), "{activation:?} {z}: {found}");
+            worst[d] = worst[d].max(error);
+        }
+    }
+    worst
+}
+
+#[test]
+fn sine_is_within_two_ulps_at_any_argument() {
+    let exact = |z: f64| [z.sin(), z.cos(), -z.sin()];
+    let mut z = arguments(38.5);
+    z.extend([f32::MAX, f32::MIN, 1e6, 1_000_001.0, -999_999.94]);
+    // The f32 closest to multiples of π/2: the hardest cases of the reduction.
+    z.extend((1..600_000).map(|k| (f64::from(k) * std::f64::consts::FRAC_PI_2) as f32));
+    let worst = worst(Activation::Sine, &z, exact, [0.0; 3]);
+    assert!(worst.iter().all(|w| *w < 2.0), "{worst:?}");
+}
+
+#[test]
+fn sine_of_infinity_is_not_a_number() {
+    let z = [f32::INFINITY, 1.0, f32::NAN];
+    let (mut h, mut d, mut dd) = ([0.0; 3], [0.0; 3], [0.0; 3]);
+    Activation::Sine.eval(&z, &mut h, &mut d, &mut dd);
+    assert!(h[0].is_nan() && h[2].is_nan() && (h[1] - 1f32.sin()).abs() < 1e-7);
+}
+
+fn logistic(z: f64) -> (f64, f64, f64) {
+    let e = (-z.abs()).exp();
+    let (large, small) = (1.0 / (1.0 + e), e / (1.0 + e));
+    if z >= 0.0 { (large, small, large * small) } else { (small, large, large * small) }
+}
+
+#[test]
+fn swish_is_within_a_few_ulps() {
+    let exact = |z: f64| {
+        let (up, down, bell) = logistic(z);
+        [z * up, up + z * bell, bell * (2.0 + z * (down - up))]
+    };
+    // φ′ has a root at −1.28 and φ″ at ±2.4, between terms of this size.
+    let worst = worst(Activation::Swish, &arguments(38.0), exact, [0.0, 0.25, 0.1]);
+    assert!(worst.iter().all(|w| *w < 6.0), "{worst:?}");
+}
+
+#[test]
+fn tanh_is_within_a_few_ulps() {
+    let exact = |z: f64| {
+        let sech2 = z.cosh().recip().powi(2);
+        [z.tanh(), sech2, -2.0 * z.tanh() * sech2]
+    };
+    let worst = worst(Activation::Tanh, &arguments(38.0), exact, [0.0; 3]);
+    assert!(worst.iter().all(|w| *w < 8.0), "{worst:?}");
+}
+
+#[test]
+fn softplus_is_within_a_few_ulps() {
+    let exact = |z: f64| {
+        let (up, _, bell) = logistic(z);
+        [z.max(0.0) + (-z.abs()).exp().ln_1p(), up, bell]
+    };
+    let worst = worst(Activation::Softplus, &arguments(38.0), exact, [0.0; 3]);
+    assert!(worst.iter().all(|w| *w < 6.0), "{worst:?}");
+}
