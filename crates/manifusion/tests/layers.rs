@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 /// Module → the modules it may use besides itself.
-const ALLOWED: [(&str, &[&str]); 23] = [
+const ALLOWED: [(&str, &[&str]); 26] = [
     ("error", &[]),
     ("rows", &["error"]),
     ("linalg", &[]),
@@ -55,9 +55,21 @@ const ALLOWED: [(&str, &[&str]); 23] = [
             "model",
         ],
     ),
-    ("nn", &["rng", "rows", "error"]),
+    ("nn", &["rng", "rows", "error", "optim"]),
     ("optim", &["nn"]),
     ("time", &["rng"]),
+    ("network", &["error", "rows", "field", "nn"]),
+    (
+        "loss",
+        &["error", "linalg", "rng", "rows", "manifold", "prior", "divergence", "kernel", "nn"],
+    ),
+    (
+        "train",
+        &[
+            "error", "rng", "rows", "manifold", "prior", "kernel", "path", "model", "nn", "optim",
+            "time", "loss",
+        ],
+    ),
     ("lib", &[]),
 ];
 

@@ -1,0 +1,145 @@
+//! The CT-ELBO integrand `eq:ct-elbo-time2` on a noised batch, in its two forms.
+
+use crate::divergence::{Estimator, Probes};
+use crate::error::SolveError;
+use crate::kernel::TransitionKernel;
+use crate::linalg::{dot, scratch};
+use crate::manifold::Manifold;
+use crate::nn::{Directions, FieldInput, RowLoss, ShardCotangents, ShardValues};
+use crate::prior::Prior;
+use crate::rng::Streams;
+use crate::rows::{Rows, RowsMut};
+
+/// Which form of the bound is trained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LossKind {
+    /// ½|Pa|² + ∇_g·(Pa − U₀), the paper's; works on every manifold.
+    Implicit(Estimator),
+    /// ½|Pa − ∇log K_s(Y_s|Y_0)|², the same bound up to a constant that does not depend on the network, where the transition kernel is known.
+    /// No divergence, and far smaller variance at small s.
+    Denoising,
+}
+
+/// A noised batch with what the loss needs at each row. Reused between steps.
+#[derive(Clone, Debug, Default)]
+pub struct LossBatch {
+    /// Y_s, n × m.
+    pub y: Vec<f64>,
+    /// s, n.
+    pub s: Vec<f64>,
+    /// The factor of each row: 1/(n q(s)).
+    pub weight: Vec<f64>,
+    /// Directions and H for the implicit form.
+    probes: Probes,
+    /// ∇_g·U₀, n; implicit form.
+    prior_divergence: Vec<f64>,
+    /// ∇log K_s, n × m; denoising form.
+    target: Vec<f64>,
+}
+
+impl LossBatch {
+    /// Room for `n` rows of `m` coordinates.
+    pub fn new(n: usize, m: usize) -> Self {
+        Self { y: vec![0.0; n * m], s: vec![0.0; n], weight: vec![0.0; n], ..Self::default() }
+    }
+
+    /// Fills what the chosen form needs from `y` and `s` (and, for the denoising form, the starting points `y0`).
+    pub fn prepare(
+        &mut self,
+        manifold: &dyn Manifold,
+        prior: &dyn Prior,
+        kind: LossKind,
+        kernel: Option<&TransitionKernel>,
+        y0: Rows<'_>,
+        probes: &Streams,
+    ) -> Result<(), SolveError> {
+        let m = manifold.ambient_dim();
+        let y = Rows::new(&self.y, m)?;
+        match kind {
+            LossKind::Implicit(estimator) => {
+                self.probes.fill(manifold, estimator, y, probes, 0, 0)?;
+                self.prior_divergence.clear();
+                self.prior_divergence.extend(y.rows().map(|y| prior.drift_divergence(y)));
+            }
+            LossKind::Denoising => {
+                let kernel = kernel.ok_or_else(|| SolveError::Unsupported {
+                    what: "the denoising loss",
+                    manifold: manifold.name(),
+                    hint: "use the implicit loss",
+                })?;
+                self.probes = Probes::default();
+                self.target.resize(self.y.len(), 0.0);
+                kernel.score_rows(y0, y, &self.s, RowsMut::new(&mut self.target, m)?)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Where the network is to be evaluated.
+    pub fn input(&self, m: usize) -> Result<FieldInput<'_>, SolveError> {
+        let directions = Directions { per_row: self.probes.per_row, e: &self.probes.e, e_s: &[] };
+        Ok(FieldInput { x: Rows::new(&self.y, m)?, s: &self.s, directions })
+    }
+
+    /// The loss as the network's gradient takes it.
+    pub fn row_loss<'a>(&'a self, manifold: &'a dyn Manifold, kind: LossKind) -> impl RowLoss + 'a {
+        move |values: ShardValues<'_>, mut out: ShardCotangents<'_>| match kind {
+            LossKind::Implicit(_) => self.implicit(manifold, &values, &mut out),
+            LossKind::Denoising => self.denoising(manifold, &values, &mut out),
+        }
+    }
+
+    fn implicit(
+        &self,
+        manifold: &dyn Manifold,
+        values: &ShardValues<'_>,
+        out: &mut ShardCotangents<'_>,
+    ) {
+        let (m, block) = (values.dim, values.per_row * values.dim);
+        let mut tangent = scratch(m);
+        for r in 0..values.rows {
+            let row = values.first_row + r;
+            let (weight, h) = (self.weight[row], &self.probes.h[row * m..(row + 1) * m]);
+            let a = &values.a[r * m..(r + 1) * m];
+            let (e, jvp) = (
+                &self.probes.e[row * block..(row + 1) * block],
+                &values.jvp[r * block..(r + 1) * block],
+            );
+            tangent.copy_from_slice(a);
+            manifold.project_tangent(&self.y[row * m..(row + 1) * m], &mut tangent);
+            let div = self.probes.weight * dot(e, jvp) + dot(h, a) - self.prior_divergence[row];
+            out.loss[r] = weight * (0.5 * dot(&tangent, &tangent) + div);
+            for j in 0..m {
+                // P is symmetric and idempotent: the gradient of ½|Pa|² is Pa.
+                out.a[r * m + j] = weight * (tangent[j] + h[j]);
+            }
+            for (out, e) in out.jvp[r * block..(r + 1) * block].iter_mut().zip(e) {
+                *out = weight * self.probes.weight * e;
+            }
+        }
+    }
+
+    fn denoising(
+        &self,
+        manifold: &dyn Manifold,
+        values: &ShardValues<'_>,
+        out: &mut ShardCotangents<'_>,
+    ) {
+        let m = values.dim;
+        let mut error = scratch(m);
+        for r in 0..values.rows {
+            let row = values.first_row + r;
+            let at = row * m..(row + 1) * m;
+            error.copy_from_slice(&values.a[r * m..(r + 1) * m]);
+            manifold.project_tangent(&self.y[at.clone()], &mut error);
+            for (error, target) in error.iter_mut().zip(&self.target[at]) {
+                *error -= target;
+            }
+            let weight = self.weight[row];
+            out.loss[r] = 0.5 * weight * dot(&error, &error);
+            for (out, error) in out.a[r * m..(r + 1) * m].iter_mut().zip(&error) {
+                *out = weight * error;
+            }
+        }
+    }
+}

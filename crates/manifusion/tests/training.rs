@@ -1,0 +1,141 @@
+//! Training end to end: both losses have the gradient of the same bound, runs are reproducible, and a short run learns a known density.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod common;
+
+use std::sync::Arc;
+
+use common::mean_se;
+use manifusion::data::Synthetic;
+use manifusion::divergence::{Estimator, ProbeLaw};
+use manifusion::likelihood::{OdeLikelihoodOptions, log_density};
+use manifusion::loss::LossKind;
+use manifusion::manifold::parse;
+use manifusion::nn::{Activation, NetConfig, OutputScale, TimeConditioning};
+use manifusion::ode::OdeOptions;
+use manifusion::optim::{AdamConfig, Decay, Schedule};
+use manifusion::path::PathChoice;
+use manifusion::prior::default_prior;
+use manifusion::rows::Rows;
+use manifusion::train::{TimeSampling, TrainConfig, TrainError, Trainer};
+
+fn config(m: usize, t_end: f64, loss: LossKind, steps: u64) -> TrainConfig {
+    let s_min = 1e-3;
+    let net = NetConfig {
+        ambient_dim: m,
+        depth: 3,
+        width: 64,
+        activation: Activation::Swish,
+        time: TimeConditioning::LogSines { pairs: 4, s_min, t_end },
+        output_scale: OutputScale::InverseNoise,
+        zero_output: true,
+        ..NetConfig::default()
+    };
+    TrainConfig {
+        net,
+        loss,
+        path: PathChoice::Auto,
+        times: TimeSampling::LogUniform,
+        s_min,
+        t_end,
+        batch: 256,
+        schedule: Schedule {
+            base: 2e-3,
+            warmup: 50,
+            decay: Decay::Cosine,
+            total: steps,
+            floor: 0.0,
+        },
+        adam: AdamConfig::default(),
+        clip: 10.0,
+        ema: 0.98,
+        seed: 1,
+        lanes: 2,
+    }
+}
+
+fn nll(trainer: &Trainer, x: &[f64], m: usize) -> f64 {
+    let ode = OdeOptions { rtol: 1e-4, atol: 1e-4, ..OdeOptions::default() };
+    let options = OdeLikelihoodOptions { ode, ..OdeLikelihoodOptions::default() };
+    let found = log_density(&trainer.model().unwrap(), Rows::new(x, m).unwrap(), &options).unwrap();
+    -found.log_p.iter().sum::<f64>() / found.log_p.len() as f64
+}
+
+/// On every kind of loss a short run comes most of the way from the prior to the entropy of the data.
+#[test]
+fn short_runs_learn() {
+    let hutchinson = Estimator::Hutchinson { probes: 1, law: ProbeLaw::Rademacher };
+    for (name, t_end, loss, steps) in [
+        ("sphere-mixture", 6.0, LossKind::Denoising, 2500),
+        ("sphere-mixture", 6.0, LossKind::Implicit(Estimator::Frame), 2500),
+        ("torus-mixture", 15.0, LossKind::Implicit(hutchinson), 2500),
+        ("so3-modes", 12.0, LossKind::Denoising, 2500),
+        ("hyperbolic-wrapped", 12.0, LossKind::Implicit(Estimator::Frame), 800),
+        ("plane-moons", 12.0, LossKind::Denoising, 2500),
+    ] {
+        let set = Synthetic::new(name).unwrap();
+        let manifold = Arc::clone(set.manifold());
+        let m = manifold.ambient_dim();
+        let prior = default_prior(&manifold).unwrap();
+        let mut config = config(m, t_end, loss, steps);
+        config.net.actnorm = name.starts_with("hyperbolic");
+        let mut trainer =
+            Trainer::new(manifold, Arc::clone(&prior), set.sample(5000, 1).unwrap(), config)
+                .unwrap();
+        for _ in 0..steps {
+            trainer.step().unwrap();
+        }
+        let test = set.sample(200, 2).unwrap();
+        let found = nll(&trainer, &test, m);
+        let (entropy, _) = mean_se(test.chunks_exact(m).map(|x| -set.log_density(x)));
+        let (baseline, _) = mean_se(test.chunks_exact(m).map(|x| -prior.log_density(x)));
+        assert!(
+            found < entropy + 0.4 * (baseline - entropy),
+            "{name}: {found}, {entropy} to {baseline}"
+        );
+        assert!(found > entropy - 0.1, "{name}: {found} is better than the truth, {entropy}");
+    }
+}
+
+/// The same seed gives the same bits, on one thread and on two.
+#[test]
+fn runs_are_reproducible() {
+    let set = Synthetic::new("sphere-mixture").unwrap();
+    let run = |threads: usize| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        pool.install(|| {
+            let prior = default_prior(set.manifold()).unwrap();
+            let data = set.sample(500, 1).unwrap();
+            let config = config(3, 6.0, LossKind::Denoising, 20);
+            let mut trainer =
+                Trainer::new(Arc::clone(set.manifold()), prior, data, config).unwrap();
+            (0..20).map(|_| trainer.step().unwrap().loss.to_bits()).collect::<Vec<_>>()
+        })
+    };
+    assert_eq!(run(1), run(2));
+}
+
+#[test]
+fn what_cannot_be_trained_is_refused() {
+    let build = |spec: &str, data: Vec<f64>, loss| {
+        let manifold = parse(spec).unwrap();
+        let prior = default_prior(&manifold).unwrap();
+        let config = config(manifold.ambient_dim(), 6.0, loss, 10);
+        Trainer::new(manifold, prior, data, config).err().unwrap()
+    };
+    let error = build("hyperbolic:2", vec![1.0, 0.0, 0.0], LossKind::Denoising);
+    assert_eq!(
+        error.to_string(),
+        "the transition kernel is not known on hyperbolic:2; use the implicit loss"
+    );
+    let error = build("sphere:2", vec![1.0, 1.0, 0.0], LossKind::Denoising);
+    assert!(matches!(error, TrainError::Solve(_)), "{error}");
+    let error = build("sphere:2", vec![], LossKind::Denoising);
+    assert_eq!(error.to_string(), "the batch is empty");
+    let error =
+        build("hyperbolic:2", vec![1.0, 0.0, 0.0], LossKind::Implicit(Estimator::ClosestPoint));
+    assert!(
+        error.to_string().starts_with("the closest-point divergence is not known on hyperbolic:2"),
+        "{error}"
+    );
+}
