@@ -320,6 +320,21 @@ fn rotate_columns(x: &mut [f64], width: usize, p: usize, q: usize, c: f64, s: f6
     }
 }
 
+/// The matrix of a unit quaternion (w, x, y, z).
+pub(crate) fn rotation_matrix([w, a, b, c]: [f64; 4]) -> [f64; 9] {
+    [
+        1.0 - 2.0 * (b * b + c * c),
+        2.0 * (a * b - w * c),
+        2.0 * (a * c + w * b),
+        2.0 * (a * b + w * c),
+        1.0 - 2.0 * (a * a + c * c),
+        2.0 * (b * c - w * a),
+        2.0 * (a * c - w * b),
+        2.0 * (b * c + w * a),
+        1.0 - 2.0 * (a * a + b * b),
+    ]
+}
+
 /// log Σ exp xᵢ, without overflow.
 pub fn log_sum_exp(x: &[f64]) -> f64 {
     let largest = x.iter().copied().fold(f64::NEG_INFINITY, f64::max);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::error::{PointError, SpecError};
 use crate::kernel::{rotation_kernel, wrapped_normal};
-use crate::linalg::{dot, log_sum_exp, norm, scale, times};
+use crate::linalg::{dot, log_sum_exp, norm, rotation_matrix, scale, times};
 use crate::manifold::{Lorentz, Manifold, parse};
 use crate::rng::{Stream, Streams};
 
@@ -326,7 +326,7 @@ fn rotation_mixture() -> Law {
         let length = norm(&q);
         scale(1.0 / length, &mut q);
         let s = 0.02 * 10f64.powf(stream.uniform());
-        (rotation_of(q), s, AngleTable::heat_kernel(s))
+        (rotation_matrix(q), s, AngleTable::heat_kernel(s))
     });
     Law::RotationKernels(parts.collect())
 }
@@ -356,27 +356,12 @@ fn hyperbolic_law(name: &str) -> Result<Law, SpecError> {
     })
 }
 
-/// The matrix of a unit quaternion (w, x, y, z).
-fn rotation_of([w, a, b, c]: [f64; 4]) -> [f64; 9] {
-    [
-        1.0 - 2.0 * (b * b + c * c),
-        2.0 * (a * b - w * c),
-        2.0 * (a * c + w * b),
-        2.0 * (a * b + w * c),
-        1.0 - 2.0 * (a * a + c * c),
-        2.0 * (b * c - w * a),
-        2.0 * (a * c - w * b),
-        2.0 * (b * c + w * a),
-        1.0 - 2.0 * (a * a + b * b),
-    ]
-}
-
 /// A rotation by `angle` about a uniform axis.
 fn random_rotation(angle: f64, stream: &mut Stream) -> [f64; 9] {
     let mut axis = [stream.normal(), stream.normal(), stream.normal()];
     let length = norm(&axis);
     scale((0.5 * angle).sin() / length, &mut axis);
-    rotation_of([(0.5 * angle).cos(), axis[0], axis[1], axis[2]])
+    rotation_matrix([(0.5 * angle).cos(), axis[0], axis[1], axis[2]])
 }
 
 /// The distribution function of a rotation angle on a grid, for draws by inversion.

@@ -17,8 +17,8 @@ pub use sphere::SphereKernel;
 
 use crate::error::SolveError;
 use crate::linalg::{distance, dot, norm, scratch};
-use crate::manifold::{Kind, Manifold};
-use crate::prior::{Langevin, Prior};
+use crate::manifold::Manifold;
+use crate::prior::{KnownNoise, Prior, known_noise};
 use crate::rows::{Rows, RowsMut, expect_len};
 
 /// log K_s and its derivative in the angle, with the estimated relative error of the derivative.
@@ -54,14 +54,18 @@ enum Block {
 impl TransitionKernel {
     /// The kernel of the inference SDE with this prior; an error where none is known.
     pub fn new(manifold: &dyn Manifold, prior: &dyn Prior) -> Result<Self, SolveError> {
-        let mut blocks = Vec::new();
-        collect(manifold, &prior.langevin(), 0, &mut blocks).ok_or_else(|| {
-            SolveError::Unsupported {
-                what: "the transition kernel",
-                manifold: manifold.name(),
-                hint: "use the implicit loss",
-            }
+        let known = known_noise(manifold, prior).ok_or_else(|| SolveError::Unsupported {
+            what: "the transition kernel",
+            manifold: manifold.name(),
+            hint: "use the implicit loss",
         })?;
+        let block = |noise| match noise {
+            KnownNoise::Sphere { dim } => Block::Sphere(Arc::new(SphereKernel::new(dim))),
+            KnownNoise::Circles => Block::Torus,
+            KnownNoise::Rotation => Block::Rotation,
+            KnownNoise::OrnsteinUhlenbeck => Block::OrnsteinUhlenbeck,
+        };
+        let blocks = known.into_iter().map(|(at, noise)| (at, block(noise))).collect();
         Ok(Self { name: manifold.name(), width: manifold.ambient_dim(), blocks })
     }
 
@@ -192,33 +196,6 @@ impl TransitionKernel {
             }
         }
     }
-}
-
-fn collect(
-    manifold: &dyn Manifold,
-    langevin: &Langevin,
-    start: usize,
-    blocks: &mut Vec<(std::ops::Range<usize>, Block)>,
-) -> Option<()> {
-    let block = match (manifold.kind(), langevin) {
-        (Kind::Product, _) => {
-            let mut at = start;
-            for (i, factor) in manifold.factors().iter().enumerate() {
-                collect(factor.as_ref(), langevin.factor(i), at, blocks)?;
-                at += factor.ambient_dim();
-            }
-            return Some(());
-        }
-        (Kind::Sphere { dim }, Langevin::Brownian) => {
-            Block::Sphere(Arc::new(SphereKernel::new(dim)))
-        }
-        (Kind::Torus { .. }, Langevin::Brownian) => Block::Torus,
-        (Kind::Orthogonal { n: 3, special: true }, Langevin::Brownian) => Block::Rotation,
-        (Kind::Euclidean { .. }, Langevin::OrnsteinUhlenbeck) => Block::OrnsteinUhlenbeck,
-        _ => return None,
-    };
-    blocks.push((start..start + manifold.ambient_dim(), block));
-    Some(())
 }
 
 fn distance_to_antipode(x: &[f64], y: &[f64]) -> f64 {

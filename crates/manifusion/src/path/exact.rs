@@ -4,9 +4,9 @@ use rand_distr::{Distribution, Gamma};
 
 use super::ancestral::AncestralProcess;
 use super::two_sphere;
-use crate::linalg::{axpy, dot, scratch};
-use crate::manifold::{Kind, Manifold};
-use crate::prior::{Langevin, Prior};
+use crate::linalg::{axpy, dot, rotation_matrix, scratch};
+use crate::manifold::Manifold;
+use crate::prior::{KnownNoise, Prior, known_noise};
 use crate::rng::{Stream, Streams};
 
 /// The exact law of Y_s | Y_0, block by block of coordinates.
@@ -26,9 +26,16 @@ enum Block {
 impl ExactNoise {
     /// `None` where no exact law is known.
     pub(super) fn new(manifold: &dyn Manifold, prior: &dyn Prior) -> Option<Self> {
-        let mut blocks = Vec::new();
-        collect(manifold, &prior.langevin(), 0, &mut blocks)?;
-        Some(Self { blocks })
+        let block = |noise| match noise {
+            KnownNoise::Sphere { dim } => {
+                Block::Sphere { dim, ancestral: AncestralProcess::new(dim as f64) }
+            }
+            KnownNoise::Circles => Block::Torus,
+            KnownNoise::Rotation => Block::Rotation { ancestral: AncestralProcess::new(3.0) },
+            KnownNoise::OrnsteinUhlenbeck => Block::OrnsteinUhlenbeck,
+        };
+        let known = known_noise(manifold, prior)?;
+        Some(Self { blocks: known.into_iter().map(|(at, noise)| (at, block(noise))).collect() })
     }
 
     /// `y ← Y_s` for consecutive rows, numbered from `first_row`.
@@ -59,35 +66,6 @@ impl ExactNoise {
             }
         }
     }
-}
-
-fn collect(
-    manifold: &dyn Manifold,
-    langevin: &Langevin,
-    start: usize,
-    blocks: &mut Vec<(std::ops::Range<usize>, Block)>,
-) -> Option<()> {
-    let block = match (manifold.kind(), langevin) {
-        (Kind::Product, _) => {
-            let mut at = start;
-            for (i, factor) in manifold.factors().iter().enumerate() {
-                collect(factor.as_ref(), langevin.factor(i), at, blocks)?;
-                at += factor.ambient_dim();
-            }
-            return Some(());
-        }
-        (Kind::Sphere { dim: 1 } | Kind::Torus { .. }, Langevin::Brownian) => Block::Torus,
-        (Kind::Sphere { dim }, Langevin::Brownian) => {
-            Block::Sphere { dim, ancestral: AncestralProcess::new(dim as f64) }
-        }
-        (Kind::Orthogonal { n: 3, special: true }, Langevin::Brownian) => {
-            Block::Rotation { ancestral: AncestralProcess::new(3.0) }
-        }
-        (Kind::Euclidean { .. }, Langevin::OrnsteinUhlenbeck) => Block::OrnsteinUhlenbeck,
-        _ => return None,
-    };
-    blocks.push((start..start + manifold.ambient_dim(), block));
-    Some(())
 }
 
 /// Each circle turned by N(0, s).
@@ -140,18 +118,7 @@ fn gamma(shape: f64, stream: &mut Stream) -> f64 {
 fn rotation_step(ancestral: &AncestralProcess, y: &mut [f64], s: f64, stream: &mut Stream) {
     let mut q = [1.0, 0.0, 0.0, 0.0];
     sphere_step(3, ancestral, &mut q, s / 8.0, stream);
-    let [w, a, b, c] = q;
-    let r = [
-        1.0 - 2.0 * (b * b + c * c),
-        2.0 * (a * b - w * c),
-        2.0 * (a * c + w * b),
-        2.0 * (a * b + w * c),
-        1.0 - 2.0 * (a * a + c * c),
-        2.0 * (b * c - w * a),
-        2.0 * (a * c - w * b),
-        2.0 * (b * c + w * a),
-        1.0 - 2.0 * (a * a + b * b),
-    ];
+    let r = rotation_matrix(q);
     let mut product = [0.0; 9];
     crate::linalg::times(y, &r, 3, 3, &mut product);
     y.copy_from_slice(&product);

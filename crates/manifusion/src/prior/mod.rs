@@ -1,6 +1,7 @@
 //! The prior p₀ and the Langevin drift U₀ = ½∇_g log p₀ that it induces (paper, section `sec:fixed-inf`).
 
 mod hyperbolic_normal;
+mod langevin;
 mod long_run;
 mod product;
 mod standard_normal;
@@ -10,6 +11,8 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 pub use hyperbolic_normal::HyperbolicNormal;
+pub use langevin::Langevin;
+pub(crate) use langevin::{KnownNoise, known_noise};
 pub use long_run::{LongRun, LongRunOptions};
 pub use product::ProductPrior;
 pub use standard_normal::StandardNormal;
@@ -41,39 +44,6 @@ pub trait Prior: Debug + Send + Sync {
     /// Whether U₀ = 0 everywhere, so that solvers can leave it out.
     fn is_driftless(&self) -> bool {
         self.langevin().is_brownian()
-    }
-}
-
-/// The Langevin diffusion dY = U₀ ds + P∘dB of a prior.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub enum Langevin {
-    /// U₀ = 0.
-    Brownian,
-    /// U₀ = −x/2 on ℝ^d.
-    OrnsteinUhlenbeck,
-    /// Each factor of a product on its own.
-    Factors(Vec<Langevin>),
-    /// Any other.
-    Other,
-}
-
-impl Langevin {
-    /// The diffusion of factor i of a product.
-    pub fn factor(&self, i: usize) -> &Self {
-        match self {
-            Self::Factors(factors) => factors.get(i).unwrap_or(&Self::Other),
-            Self::Brownian => &Self::Brownian,
-            _ => &Self::Other,
-        }
-    }
-
-    fn is_brownian(&self) -> bool {
-        match self {
-            Self::Brownian => true,
-            Self::Factors(factors) => factors.iter().all(Self::is_brownian),
-            _ => false,
-        }
     }
 }
 
