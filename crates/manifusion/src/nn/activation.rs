@@ -146,7 +146,7 @@ impl Phi for Sine {
 
     #[inline(always)]
     fn is_near<T: Real>(z: T) -> bool {
-        z.is_near()
+        z.near_sine_holds()
     }
 
     #[inline(always)]
@@ -252,7 +252,7 @@ pub trait VectorMath: Sized {
     /// (sin x, cos x).
     fn sin_cos_fast(self) -> (Self, Self);
     /// Whether [`VectorMath::sin_cos_near`] is accurate at this argument.
-    fn is_near(self) -> bool;
+    fn near_sine_holds(self) -> bool;
     /// (sin x, cos x) of a small argument, with fused multiply-adds.
     fn sin_cos_near(self) -> (Self, Self);
     /// (sin x, cos x) of a double, rounded to this type; |x| below 10⁶.
@@ -337,7 +337,7 @@ impl VectorMath for f32 {
     }
 
     #[inline(always)]
-    fn is_near(self) -> bool {
+    fn near_sine_holds(self) -> bool {
         self.abs() <= 64.0
     }
 
@@ -418,7 +418,7 @@ impl VectorMath for f64 {
         self.sin_cos()
     }
     #[inline(always)]
-    fn is_near(self) -> bool {
+    fn near_sine_holds(self) -> bool {
         true
     }
     #[inline(always)]
