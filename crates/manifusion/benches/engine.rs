@@ -79,6 +79,7 @@ fn serve(dir: &Path, lanes: usize) -> Result<(), Failure> {
                     .into_iter()
                     .find(|case| case.name == name)
                     .ok_or_else(|| format!("no case {name}"))?;
+                drop(problem.take());
                 problem = Some(Problem::load(case, lanes, &dir.join(name))?);
                 "ok".to_owned()
             }

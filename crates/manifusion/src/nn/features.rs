@@ -212,7 +212,7 @@ impl Fourier {
             (sin[l], cos[l]) = <T as VectorMath>::sin_cos_of(phase[l]);
         }
         for (l, damping) in self.damping[first..first + len].iter().enumerate() {
-            let size = T::from_f64(-damping * place.s).exp_nonpositive();
+            let size = T::from_f64(-damping * place.s).exp_nonpositive::<false>();
             sin[l] = sin[l] * size;
             cos[l] = cos[l] * size;
         }

@@ -8,7 +8,7 @@ use super::backward::{ShardInputGradient, reverse};
 use super::core::Core;
 use super::forward::{TrainBuffers, forward_and_keep};
 use super::real::Real;
-use super::shard::{ShardInput, ShardPlan};
+use super::shard::{ShardInput, ShardPlan, TRAIN_ROWS};
 
 /// What a network says about consecutive rows of a batch.
 #[derive(Clone, Copy, Debug)]
@@ -143,7 +143,7 @@ pub(crate) fn loss_gradient<T: Real, L: RowLoss + ?Sized>(
     input_grad: Option<InputGradient<'_>>,
 ) -> Result<f64, NnError> {
     let lanes = &mut workspace.lanes;
-    let plan = ShardPlan::new(input.rows(), input.per_row, lanes.len());
+    let plan = ShardPlan::new(input.rows(), input.per_row, lanes.len(), TRAIN_ROWS);
     let used = input.rows().div_ceil(plan.lane);
     let slice = Slice { input, losses: &mut *losses, grad: input_grad };
     run_lanes(core, plan, loss, &mut lanes[..used], slice);

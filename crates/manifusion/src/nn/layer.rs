@@ -73,7 +73,7 @@ impl<T: Real, P: Phi> WithSimd for Keep<'_, T, P> {
         for z in z_value.iter_mut() {
             *z = sum(z, self.bias);
         }
-        jets::<P, T>(flat_mut(z_value), flat_mut(h_value), flat_mut(self.second));
+        jets::<S, P, T>(flat_mut(z_value), flat_mut(h_value), flat_mut(self.second));
         for (z, h) in z_tangent.chunks_exact(n).zip(h_tangent.chunks_exact_mut(n)) {
             for ((h, z), first) in h.iter_mut().zip(z).zip(&*z_value) {
                 *h = product(first, z);
@@ -119,7 +119,7 @@ impl<T: Real, P: Phi> WithSimd for InPlace<'_, T, P> {
             for z in value.iter_mut() {
                 *z = sum(z, self.bias);
             }
-            slopes::<P, T>(flat_mut(value), flat_mut(first));
+            slopes::<S, P, T>(flat_mut(value), flat_mut(first));
             for z in tangent.chunks_exact_mut(self.n) {
                 for (z, first) in z[block * BLOCK..].iter_mut().zip(&*first) {
                     *z = product(first, z);
