@@ -211,7 +211,7 @@ fn random_frame(
 ) {
     let m = manifold.ambient_dim();
     for attempt in 0..8 {
-        streams.fill_normal(row, step, attempt * e.len().div_ceil(2) as u32, e);
+        streams.fill_normal(row, step, attempt * e.len().div_ceil(4) as u32, e);
         for z in e.chunks_exact_mut(m) {
             manifold.project_tangent(x, z);
         }

@@ -61,25 +61,21 @@ fn walk_lanes<const M: usize>(
     root: &[f64; LANES],
     x: &mut [[f64; LANES]; M],
 ) {
-    let mut pair = 0;
-    // Normals come in pairs: two steps use M pairs.
-    let mut step = 0;
-    while step < steps {
-        let mut noise = [[[0.0; LANES]; M]; 2];
+    // Normals come in fours: four steps use M blocks.
+    for (round, step) in (0..steps).step_by(4).enumerate() {
+        let mut noise = [[[0.0; LANES]; M]; 4];
         for p in 0..M {
-            let (first, second) = streams.row_normals::<LANES>(first_row, pair);
-            pair += 1;
-            for (k, z) in [(2 * p, first), (2 * p + 1, second)] {
+            let z = streams.row_normals::<LANES>(first_row, (round * M + p) as u32);
+            for (i, z) in z.into_iter().enumerate() {
+                let k = 4 * p + i;
                 for l in 0..LANES {
                     noise[k / M][k % M][l] = root[l] * z[l];
                 }
             }
         }
-        heun_step(x, &noise[0]);
-        if step + 1 < steps {
-            heun_step(x, &noise[1]);
+        for db in noise.iter().take(steps - step) {
+            heun_step(x, db);
         }
-        step += 2;
     }
 }
 
@@ -87,21 +83,22 @@ fn walk_lanes<const M: usize>(
 #[inline(always)]
 fn heun_step<const M: usize>(x: &mut [[f64; LANES]; M], db: &[[f64; LANES]; M]) {
     for l in 0..LANES {
-        let mut along = 0.0;
+        let mut along = 0.0f64;
         for j in 0..M {
-            along += x[j][l] * db[j][l];
+            along = x[j][l].mul_add(db[j][l], along);
         }
-        let (mut predictor, mut dot, mut square) = ([0.0; M], 0.0, 0.0);
+        let (mut predictor, mut dot, mut square) = ([0.0f64; M], 0.0f64, 0.0f64);
         for j in 0..M {
-            predictor[j] = x[j][l] + (db[j][l] - along * x[j][l]);
-            dot += predictor[j] * db[j][l];
-            square += predictor[j] * predictor[j];
+            predictor[j] = (-along).mul_add(x[j][l], x[j][l] + db[j][l]);
+            dot = predictor[j].mul_add(db[j][l], dot);
+            square = predictor[j].mul_add(predictor[j], square);
         }
-        let c = dot / square;
-        let (mut next, mut length) = ([0.0; M], 0.0);
+        let half = -0.5 * dot / square;
+        let (mut next, mut length) = ([0.0f64; M], 0.0f64);
         for j in 0..M {
-            next[j] = x[j][l] + db[j][l] - 0.5 * (along * x[j][l] + c * predictor[j]);
-            length += next[j] * next[j];
+            let tangent = (-0.5 * along).mul_add(x[j][l], x[j][l] + db[j][l]);
+            next[j] = half.mul_add(predictor[j], tangent);
+            length = next[j].mul_add(next[j], length);
         }
         let scale = 1.0 / length.sqrt();
         for j in 0..M {

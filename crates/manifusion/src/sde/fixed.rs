@@ -32,8 +32,8 @@ pub fn integrate_fixed(
             return Err(SolveError::Time { row, time: t1, expected });
         }
     }
-    // A row's normals are one sequence, drawn for an even number of steps at a time because normals come in pairs.
-    let block = steps.next_multiple_of(2).min(128);
+    // A row's normals are one sequence, drawn for a multiple of four steps at a time because normals come in fours.
+    let block = steps.next_multiple_of(4).min(128);
     let rows: Vec<usize> = (0..n).map(|i| first_row as usize + i).collect();
     let dt: Vec<f64> = t0.iter().zip(t1).map(|(t0, t1)| (t1 - t0) / steps as f64).collect();
     let mut t = t0.to_vec();
@@ -42,9 +42,9 @@ pub fn integrate_fixed(
     for step in 0..steps {
         let within = step % block;
         if within == 0 {
-            let first_pair = (step * noise_dim / 2) as u32;
+            let first = (step * noise_dim / 4) as u32;
             for (row, z) in noise.chunks_exact_mut(block * noise_dim).enumerate() {
-                streams.fill_normal(first_row + row as u64, 0, first_pair, z);
+                streams.fill_normal(first_row + row as u64, 0, first, z);
             }
         }
         for i in 0..n {
