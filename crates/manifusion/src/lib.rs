@@ -31,6 +31,7 @@
 
 pub mod brownian;
 pub mod check;
+pub mod checkpoint;
 pub mod data;
 pub mod divergence;
 pub mod error;

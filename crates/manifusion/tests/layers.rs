@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 /// Module → the modules it may use besides itself.
-const ALLOWED: [(&str, &[&str]); 26] = [
+const ALLOWED: [(&str, &[&str]); 27] = [
     ("error", &[]),
     ("rows", &["error"]),
     ("linalg", &[]),
@@ -55,9 +55,10 @@ const ALLOWED: [(&str, &[&str]); 26] = [
             "model",
         ],
     ),
-    ("nn", &["rng", "rows", "error", "optim"]),
+    ("nn", &["rng", "rows", "error"]),
     ("optim", &["nn"]),
     ("time", &["rng"]),
+    ("checkpoint", &["nn", "optim"]),
     ("network", &["error", "rows", "field", "nn"]),
     (
         "loss",

@@ -2,9 +2,10 @@
 #![expect(clippy::unwrap_used, reason = "the helpers of a test may panic")]
 #![expect(clippy::needless_pass_by_value, reason = "the signature of a loss")]
 
+use manifusion::checkpoint::{Checkpoint, CheckpointError};
 use manifusion::nn::{
-    Checkpoint, CheckpointError, FieldInput, FieldOutput, FourierConfig, Mlp, NetConfig,
-    ShardCotangents, ShardValues, TimeConditioning, VariationalField,
+    FieldInput, FieldOutput, FourierConfig, Mlp, NetConfig, ShardCotangents, ShardValues,
+    TimeConditioning, VariationalField,
 };
 use manifusion::optim::{Adam, AdamConfig, Ema};
 use manifusion::rows::Rows;

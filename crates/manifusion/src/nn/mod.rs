@@ -28,7 +28,6 @@
 
 mod activation;
 mod backward;
-mod checkpoint;
 mod config;
 mod core;
 mod error;
@@ -45,7 +44,6 @@ mod real;
 mod shard;
 
 pub use activation::{Activation, VectorMath};
-pub use checkpoint::{Checkpoint, CheckpointError, FORMAT_VERSION};
 pub use config::{FourierConfig, NetConfig, OutputScale, TimeConditioning};
 pub use error::NnError;
 pub use gradient::{InputGradient, RowLoss, ShardCotangents, ShardValues, TrainWorkspace};

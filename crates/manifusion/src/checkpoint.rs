@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-use super::{Mlp, NetConfig, NnError, ParamLayout, Real};
+use crate::nn::{Mlp, NetConfig, NnError, ParamLayout, ParamView, Real};
 use crate::optim::{Adam, AdamConfig, Ema, OptimError};
 
 /// The version that this program writes, and the newest that it reads.
@@ -321,7 +321,7 @@ fn numbers<T: Real>(bytes: &[u8]) -> Vec<T> {
 }
 
 fn parts<T: Real>(prefix: &str, layout: &ParamLayout, values: &[T]) -> Vec<Tensor> {
-    let tensor = |view: &super::ParamView| {
+    let tensor = |view: &ParamView| {
         let name = format!("{prefix}.{}", view.name);
         Tensor::new(name, view.shape.to_vec(), &values[view.range()])
     };
