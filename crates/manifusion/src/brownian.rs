@@ -101,6 +101,11 @@ impl BrownianTree {
         &self.clock
     }
 
+    /// Numbers per row.
+    pub fn dim(&self) -> usize {
+        self.dim
+    }
+
     /// Start and length in time of a dyadic interval.
     pub fn interval(&self, at: Dyadic) -> (f64, f64) {
         let width = 0.5f64.powi(at.level as i32);

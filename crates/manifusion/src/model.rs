@@ -6,6 +6,7 @@ use crate::error::SolveError;
 use crate::field::Field;
 use crate::manifold::Manifold;
 use crate::prior::Prior;
+use crate::rows::Rows;
 
 /// The model of the paper's fixed-inference parameterisation `eq:fixed-inference-gen`, run from s = T down to `s_min`.
 ///
@@ -37,6 +38,7 @@ impl Diffusion {
     /// An error unless every row of `x` is a finite point of the manifold.
     pub fn check_points(&self, x: &[f64]) -> Result<(), SolveError> {
         let m = self.manifold.ambient_dim();
+        Rows::new(x, m)?;
         for (row, x) in x.chunks_exact(m).enumerate() {
             self.manifold.check_point(x).map_err(SolveError::at(row, 0.0))?;
         }

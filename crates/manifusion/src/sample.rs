@@ -5,7 +5,7 @@
 
 use crate::brownian::{BrownianTree, Clock};
 use crate::divergence::Estimator;
-use crate::error::{PointError, SolveError};
+use crate::error::{PointError, ShapeError, SolveError};
 use crate::field::FieldValues;
 use crate::model::Diffusion;
 use crate::ode::{self, DOPRI5, OdeOptions, OdeSystem};
@@ -114,6 +114,9 @@ pub fn sample(
     options: &SampleOptions,
 ) -> Result<Vec<f64>, SolveError> {
     model.check_times()?;
+    if n == 0 {
+        return Err(ShapeError::Empty.into());
+    }
     let lambda = options.lambda;
     if !(lambda <= 1.0 && lambda.is_finite()) {
         let expected = "a finite number of at most 1";

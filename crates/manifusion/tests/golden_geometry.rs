@@ -140,6 +140,33 @@ fn a_long_run_finds_the_area_of_the_ellipsoid() {
     assert!((mean - expected).abs() < 8.0 * se, "E y² = {mean} ± {se}, expected {expected}");
 }
 
+/// Unit spheres as level sets: no bias from counting a patch's own centre, and a refusal where the dimension leaves too few points in patches.
+#[test]
+fn a_long_run_is_honest_in_higher_dimension() {
+    let sphere = |d: usize| {
+        let squares: Vec<String> = (1..=d + 1).map(|i| format!("x{i}^2")).collect();
+        parse(&format!("level:{}-1", squares.join("+"))).unwrap()
+    };
+    for d in [3, 5] {
+        let run = LongRun::new(sphere(d), LongRunOptions::default()).unwrap();
+        let (log_volume, se) = run.log_volume();
+        let exact = manifusion::manifold::sphere_log_volume(d);
+        assert!(
+            (log_volume - exact).abs() < 4.0 * se && se < 0.1,
+            "S^{d}: {log_volume} ± {se}, {exact}"
+        );
+    }
+    let error = LongRun::new(sphere(10), LongRunOptions::default()).unwrap_err().to_string();
+    assert!(error.contains("the dimension is too high"), "{error}");
+    let none = LongRunOptions { points: 0, ..LongRunOptions::default() };
+    assert!(
+        LongRun::new(sphere(2), none)
+            .unwrap_err()
+            .to_string()
+            .starts_with("points = 0 is not allowed")
+    );
+}
+
 /// E y² under the uniform law of x² + y²/4 + z² = 1: a surface of revolution about y, y = 2 cos u, radius sin u.
 fn mean_square_of_long_axis() -> f64 {
     let n = 20_000;

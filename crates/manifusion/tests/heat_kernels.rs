@@ -216,6 +216,9 @@ fn what_cannot_be_known_is_refused() {
     let kernel = TransitionKernel::new(sphere.as_ref(), prior.as_ref()).unwrap();
     let antipodal = kernel.log_density(&[0.0, 0.0, 1.0], &[0.0, 0.0, -1.0], 0.01);
     assert!(matches!(antipodal, Err(SolveError::KernelReach { .. })), "{antipodal:?}");
+    assert!(kernel.log_density(&[0.0, 1.0], &[0.0, 1.0], 0.1).is_err());
+    let nan = kernel.log_density(&[f64::NAN, 0.0, 1.0], &[0.0, 0.0, 1.0], 0.1);
+    assert!(matches!(nan, Err(SolveError::NotFinite { .. })), "{nan:?}");
     for s in [0.0, -1.0, f64::NAN, f64::INFINITY] {
         let refused = kernel.log_density(&[0.0, 0.0, 1.0], &[0.0, 1.0, 0.0], s);
         assert!(matches!(refused, Err(SolveError::Time { .. })), "s = {s}");

@@ -8,7 +8,7 @@ use manifusion::error::PointError;
 use manifusion::manifold::{Manifold, Parametrisation, Parametrised, Product, Real, parse};
 use manifusion::rng::Streams;
 
-const SPECS: [&str; 20] = [
+const SPECS: [&str; 25] = [
     "sphere:1",
     "sphere:2",
     "sphere:3",
@@ -20,6 +20,11 @@ const SPECS: [&str; 20] = [
     "hyperbolic:2",
     "hyperbolic:3,K=-0.5",
     "hyperbolic:2,K=-2,pi=closest",
+    "hyperbolic:2,K=-25",
+    "sphere:60",
+    "level:x^2+y^2+z^2-0.0001",
+    "level:x^2+y^2-0.01",
+    "level:x^6+y^6-1",
     "so:2",
     "so:3",
     "o:3",
@@ -187,4 +192,16 @@ fn a_torus_is_a_product_of_circles() {
         assert_eq!(u, v);
     }
     assert!((torus.log_volume().unwrap() - product.log_volume().unwrap()).abs() < 1e-12);
+}
+
+/// A NaN residual of one factor must not vanish among the others'.
+#[test]
+fn products_refuse_what_a_factor_refuses() {
+    let product = parse("hyperbolic:2*sphere:1").unwrap();
+    assert!(product.check_point(&[1.0, 0.0, 0.0, 1.0, 0.0]).is_ok());
+    assert!(product.check_point(&[1.0, 1e200, 0.0, 1.0, 0.0]).is_err());
+    for spec in ["sphere:2", "torus:2", "sphere:2*torus:1", "so:3"] {
+        let error = parse(spec).unwrap().project_point(&mut [1.0, 0.5]).unwrap_err();
+        assert!(matches!(error, PointError::Width { found: 2, .. }), "{spec}: {error}");
+    }
 }

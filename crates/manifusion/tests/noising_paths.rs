@@ -86,7 +86,7 @@ fn exact_sphere_moments() {
 #[test]
 fn exact_sphere_moments_in_high_dimension() {
     for d in [50, 100] {
-        check_moments(d, 0.1, 200_000);
+        check_moments(d, 0.1, 1_000_000);
         check_moments(d, 0.02, 200_000);
     }
 }
@@ -194,6 +194,25 @@ fn priors_are_stationary() {
                 "{spec}: {before} → {after}, allowed {allowed}"
             );
         }
+    }
+}
+
+/// The automatic choice stays inside the light cone and keeps the prior, also at strong curvature and long times.
+#[test]
+fn automatic_steps_suit_the_curvature() {
+    for (spec, s, n) in [("hyperbolic:2", 15.0, 2000), ("hyperbolic:2,K=-25", 2.0, 1000)] {
+        let (manifold, prior, path) = path(spec, PathChoice::Auto);
+        let m = manifold.ambient_dim();
+        let streams = Streams::new(17, "curved");
+        let mut x = vec![0.0; n * m];
+        for (i, x) in x.chunks_exact_mut(m).enumerate() {
+            prior.sample(&mut streams.stream(i as u64, 0), x).unwrap();
+        }
+        let mut y = vec![0.0; n * m];
+        let rows = (Rows::new(&x, m).unwrap(), RowsMut::new(&mut y, m).unwrap());
+        path.sample(rows.0, &vec![s; n], &streams.part(1), 0, rows.1).unwrap();
+        let (mean, se) = mean_se(y.chunks_exact(m).map(|y| y[1] * y[1] + y[2] * y[2]));
+        assert!((mean - 2.0).abs() < 4.0 * se + 0.05, "{spec}: E|y|² = {mean} ± {se}");
     }
 }
 

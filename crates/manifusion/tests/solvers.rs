@@ -400,6 +400,14 @@ fn solvers_say_why_they_cannot_go_on() {
         integrate_adaptive(&mut stepper, &tree(1, 1.0, 3), 0, &options, &mut x, None).unwrap_err();
     assert!(matches!(error, SolveError::StepTooSmall { row: 0, .. }), "{error}");
 
+    let deep = AdaptiveOptions { min_level: 42, ..Default::default() };
+    let error =
+        integrate_adaptive(&mut stepper, &tree(1, 1.0, 3), 0, &deep, &mut x, None).unwrap_err();
+    assert_eq!(error.to_string(), "min_level = 42 is not allowed; at most 40");
+    let error =
+        integrate_adaptive(&mut stepper, &tree(1, 1.0, 2), 0, &options, &mut x, None).unwrap_err();
+    assert_eq!(error.to_string(), "2 rows given, expected 3");
+
     // Steps that leave the light cone of H².
     let hyperboloid = parse("hyperbolic:2").unwrap();
     let mut x = vec![1.0, 0.0, 0.0];

@@ -111,9 +111,20 @@ fn point_map(
     let mut noise = vec![0.0; m];
     streams.fill_normal(row, 3, 0, &mut noise);
     let size = norm(x).max(1.0);
+    // Small against the radius of curvature, and smaller where π refuses.
+    let mut h = vec![0.0; m];
+    manifold.mean_curvature(x, &mut h);
+    let mut reach = 0.01 * size / (m as f64).sqrt() / (1.0 + size * norm(&h)).sqrt();
     let mut y = x.to_vec();
-    axpy(0.01 * size / (m as f64).sqrt(), &noise, &mut y);
-    manifold.project_point(&mut y).map_err(named())?;
+    for attempt in 0.. {
+        y.copy_from_slice(x);
+        axpy(reach, &noise, &mut y);
+        match manifold.project_point(&mut y) {
+            Ok(()) => break,
+            Err(error) if attempt == 8 => return Err(named()(error)),
+            Err(_) => reach *= 0.25,
+        }
+    }
     raise(&mut worst.residual, manifold.residual(&y));
     let mut again = y.clone();
     manifold.project_point(&mut again).map_err(named())?;

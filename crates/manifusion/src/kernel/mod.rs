@@ -71,7 +71,7 @@ impl TransitionKernel {
 
     /// log K_s(y|x) with respect to the Riemannian volume at y.
     pub fn log_density(&self, x: &[f64], y: &[f64], s: f64) -> Result<f64, SolveError> {
-        check_time(0, s)?;
+        self.check_input(0, x, y, s)?;
         let mut total = 0.0;
         for (at, block) in &self.blocks {
             total += self.block_value(block, &x[at.clone()], &y[at.clone()], s, 0, None)?;
@@ -112,10 +112,24 @@ impl TransitionKernel {
         row: usize,
         out: &mut [f64],
     ) -> Result<(), SolveError> {
-        check_time(row, s)?;
+        self.check_input(row, x, y, s)?;
+        expect_len(out.len(), self.width)?;
         for (at, block) in &self.blocks {
             let out = &mut out[at.clone()];
             self.block_value(block, &x[at.clone()], &y[at.clone()], s, row, Some(out))?;
+        }
+        Ok(())
+    }
+
+    /// Widths, finite coordinates and a positive time. That the points lie on the manifold is the caller's business.
+    fn check_input(&self, row: usize, x: &[f64], y: &[f64], s: f64) -> Result<(), SolveError> {
+        check_time(row, s)?;
+        for point in [x, y] {
+            expect_len(point.len(), self.width)?;
+            if let Some(&value) = point.iter().find(|v| !v.is_finite()) {
+                let quantity = "a coordinate";
+                return Err(SolveError::NotFinite { row, time: s, quantity, value });
+            }
         }
         Ok(())
     }

@@ -83,9 +83,9 @@ pub fn bounds(
     options: &BoundOptions,
 ) -> Result<Bounds, SolveError> {
     model.check_times()?;
-    model.check_points(x.as_slice())?;
     let (m, k) = (model.manifold.ambient_dim(), options.num_paths);
     x.expect_width(m)?;
+    model.check_points(x.as_slice())?;
     if k == 0 {
         let expected = "at least one path is needed";
         return Err(SolveError::Setting { name: "num_paths", value: 0.0, expected });

@@ -11,7 +11,7 @@ use crate::linalg::log_sum_exp;
 use crate::model::Diffusion;
 use crate::parallel;
 use crate::rng::Streams;
-use crate::rows::{Rows, RowsMut};
+use crate::rows::{Rows, RowsMut, expect_len};
 use crate::sde::{Drift, Heun, Stepper, integrate_uniform};
 
 /// log p(x) of one point from `num_paths` paths of 2^`level` steps, equal in log s.
@@ -23,8 +23,13 @@ pub fn feynman_kac(
     seed: u64,
 ) -> Result<f64, SolveError> {
     model.check_times()?;
-    model.check_points(x)?;
     let m = model.manifold.ambient_dim();
+    expect_len(x.len(), m)?;
+    model.check_points(x)?;
+    if num_paths == 0 {
+        let expected = "at least one path is needed";
+        return Err(SolveError::Setting { name: "num_paths", value: 0.0, expected });
+    }
     let clock = Clock::Log { t0: model.s_min, t1: model.t_end };
     let tree = BrownianTree::new(Streams::new(seed, "feynman-kac"), clock, m);
     let mut states = [x, &[0.0]].concat().repeat(num_paths);

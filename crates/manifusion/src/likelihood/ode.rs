@@ -93,9 +93,9 @@ pub fn log_density(
     options: &OdeLikelihoodOptions,
 ) -> Result<OdeLogDensity, SolveError> {
     model.check_times()?;
-    model.check_points(x.as_slice())?;
     let m = model.manifold.ambient_dim();
     x.expect_width(m)?;
+    model.check_points(x.as_slice())?;
     let mut states = Vec::with_capacity(x.len() * (m + 1));
     for x in x.rows() {
         states.extend_from_slice(x);

@@ -31,31 +31,51 @@ pub(super) fn pivoted_frame<M: Manifold + ?Sized>(manifold: &M, x: &[f64], e: &m
     }
 }
 
-/// H(x) = Σⱼ D_xP[eⱼ] eⱼ by central differences of P along the curves t ↦ π(x + t eⱼ).
+/// H(x) = Σⱼ D_xP\[eⱼ\] eⱼ by central differences of P along the curves t ↦ π(x + t eⱼ).
 ///
-/// Only first derivatives of the curve at t = 0 matter, so any retraction does; staying on M means
-/// that P need not be meaningful elsewhere. Three step sizes are combined to sixth order:
-/// truncation about t⁶ and rounding about ε/t are both near 1e-12 at t = 0.01·scale.
+/// Only first derivatives of the curve at t = 0 matter, so any retraction does; staying on M means that P need not be meaningful elsewhere. Three
+/// step sizes are combined to sixth order. The step is shortened until it is small against the radius of curvature that comes out, and where π
+/// refuses; NaN if no step will do.
 pub(crate) fn mean_curvature<M: Manifold + ?Sized>(manifold: &M, x: &[f64], h: &mut [f64]) {
     let (d, m) = (manifold.dim(), manifold.ambient_dim());
     let mut frame = scratch(d * m);
     manifold.frame(x, &mut frame);
-    let step = 0.02 * (norm(x) / (m as f64).sqrt()).max(0.1);
+    let mut step = 0.02 * (norm(x) / (m as f64).sqrt()).max(0.1);
+    for _ in 0..12 {
+        if curvature_sum(manifold, x, &frame, step, h) {
+            let bend = norm(h) / (d as f64).sqrt() * step;
+            if bend < 0.1 {
+                return;
+            }
+            step *= (0.03 / bend).max(0.1);
+        } else {
+            step *= 0.2;
+        }
+    }
+    // No value is repaired silently: the caller sees that H is not known here.
+    h.fill(f64::NAN);
+}
+
+/// The differences with one step; false if π refuses a point.
+fn curvature_sum<M: Manifold + ?Sized>(
+    manifold: &M,
+    x: &[f64],
+    frame: &[f64],
+    step: f64,
+    h: &mut [f64],
+) -> bool {
     // Richardson weights of the differences with steps t, t/2, t/4.
     let weights = [(1.0, 1.0 / 45.0), (0.5, -20.0 / 45.0), (0.25, 64.0 / 45.0)];
     h.fill(0.0);
     let mut point = Scratch::from_slice(x);
-    let mut value = scratch(m);
-    for e in frame.chunks_exact(m) {
+    let mut value = scratch(x.len());
+    for e in frame.chunks_exact(x.len()) {
         for (factor, weight) in weights {
-            let t = factor * step;
-            for side in [t, -t] {
+            for side in [factor * step, -factor * step] {
                 point.copy_from_slice(x);
                 axpy(side, e, &mut point);
                 if manifold.project_point(&mut point).is_err() {
-                    // No value is repaired silently: the caller sees that H is not known here.
-                    h.fill(f64::NAN);
-                    return;
+                    return false;
                 }
                 value.copy_from_slice(e);
                 manifold.project_tangent(&point, &mut value);
@@ -63,6 +83,7 @@ pub(crate) fn mean_curvature<M: Manifold + ?Sized>(manifold: &M, x: &[f64], h: &
             }
         }
     }
+    true
 }
 
 /// The point of M in z + N_xM by the iteration w ← w − P_x(π(w) − z), which contracts while the surface bends little

@@ -22,7 +22,7 @@ const FAR: f64 = 1e6;
 impl Hyperboloid {
     /// H^`dim` of curvature K; π is the Lorentz rescaling, as in the paper.
     pub fn new(dim: usize, curvature: f64) -> Result<Self, SpecError> {
-        if !(curvature < 0.0 && curvature.is_finite()) {
+        if !(curvature < 0.0 && curvature.is_normal() && (1.0 / curvature).is_normal()) {
             return Err(SpecError::Curvature { found: curvature });
         }
         let dim = check_dim("hyperbolic", dim, 1, MAX_DIM)?;
@@ -78,7 +78,12 @@ impl Hyperboloid {
         if x[0] <= 0.0 {
             return Err(self.undefined("x0", x[0]));
         }
-        if k * rr < FAR {
+        if k * rr >= FAR {
+            let height = self.height(&x[1..]);
+            if !((x[0] - height).abs() <= 0.1 * height) {
+                return Err(self.undefined("x0 relative to its height", x[0] / height));
+            }
+        } else {
             let r = rr.sqrt();
             let ratio = k * (x[0] - r) * (x[0] + r);
             if !(ratio > 0.0) {

@@ -173,11 +173,17 @@ pub enum Kind {
     Other,
 }
 
-fn check_finite<M: Manifold + ?Sized>(manifold: &M, x: &[f64]) -> Result<(), PointError> {
+#[inline]
+fn check_width<M: Manifold + ?Sized>(manifold: &M, x: &[f64]) -> Result<(), PointError> {
     let expected = manifold.ambient_dim();
-    if x.len() != expected {
-        return Err(PointError::Width { manifold: manifold.name(), found: x.len(), expected });
+    if x.len() == expected {
+        return Ok(());
     }
+    Err(PointError::Width { manifold: manifold.name(), found: x.len(), expected })
+}
+
+fn check_finite<M: Manifold + ?Sized>(manifold: &M, x: &[f64]) -> Result<(), PointError> {
+    check_width(manifold, x)?;
     match x.iter().position(|v| !v.is_finite()) {
         Some(index) => Err(PointError::NotFinite { index, value: x[index] }),
         None => Ok(()),

@@ -56,6 +56,7 @@ impl Manifold for Product {
     }
 
     fn project_point(&self, x: &mut [f64]) -> Result<(), PointError> {
+        super::check_finite(self, x)?;
         for (start, factor) in self.blocks() {
             factor.project_point(&mut x[block(factor, start)])?;
         }
@@ -63,7 +64,12 @@ impl Manifold for Product {
     }
 
     fn residual(&self, x: &[f64]) -> f64 {
-        self.blocks().map(|(start, f)| f.residual(&x[block(f, start)])).fold(0.0, f64::max)
+        // In units of each factor's own tolerance; a NaN stays one, where `max` would drop it.
+        let scaled =
+            self.blocks().map(|(start, f)| f.residual(&x[block(f, start)]) / f.tolerance());
+        let worst =
+            scaled.fold(0.0, |worst, now| if now > worst || now.is_nan() { now } else { worst });
+        worst * self.tolerance()
     }
 
     fn tolerance(&self) -> f64 {

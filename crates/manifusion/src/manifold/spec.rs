@@ -102,8 +102,16 @@ fn hyperbolic(fields: &Fields<'_>) -> Result<Hyperboloid, SpecError> {
     let mut parts = fields.rest(expected)?.split(',');
     let dim = fields.parse_number(parts.next().unwrap_or(""), expected)?;
     let (mut curvature, mut closest) = (-1.0, false);
+    let mut seen = Vec::new();
     for part in parts {
-        match part.split_once('=').map(|(key, value)| (key.trim(), value.trim())) {
+        let field = part.split_once('=').map(|(key, value)| (key.trim(), value.trim()));
+        if let Some((key, _)) = field {
+            if seen.contains(&key) {
+                return Err(fields.malformed(format!("{key} is given twice"), expected));
+            }
+            seen.push(key);
+        }
+        match field {
             Some(("K", value)) => {
                 curvature = value.parse().map_err(|_| {
                     fields.malformed(format!("'{value}' is not a number"), expected)
@@ -166,6 +174,10 @@ mod tests {
             ("hyperbolic:2,K=1", "curvature K = 1 is not allowed"),
             ("hyperbolic:2,K=nan", "curvature K = NaN is not allowed"),
             ("hyperbolic:2,R=1", "'R=1' is not understood"),
+            ("hyperbolic:2,K=-1,K=-2", "K is given twice"),
+            ("hyperbolic:2,K=-1e-320", "curvature K = -0"),
+            ("level:x^2+y^2", "no regular point found"),
+            ("level:(x^2+y^2-1)^2", "no regular point found"),
             ("stiefel:4", "two numbers are needed"),
             ("stiefel:2,4", "dimension 4 of stiefel (k) is out of range; allowed: 1 to 2"),
             ("so:1", "dimension 1 of so is out of range; allowed: 2 to 64"),

@@ -65,6 +65,7 @@ impl Manifold for Sphere {
 
     #[inline]
     fn project_point(&self, x: &mut [f64]) -> Result<(), PointError> {
+        super::check_width(self, x)?;
         let defined = match <&mut [f64; 3]>::try_from(&mut *x) {
             Ok(x) => normalise(x),
             Err(_) => normalise(x),

@@ -42,6 +42,7 @@ impl Manifold for Torus {
 
     #[inline]
     fn project_point(&self, x: &mut [f64]) -> Result<(), PointError> {
+        super::check_width(self, x)?;
         for circle in x.as_chunks_mut::<2>().0 {
             if !sphere::normalise(circle) {
                 let value = norm(circle);
@@ -53,7 +54,8 @@ impl Manifold for Torus {
     }
 
     fn residual(&self, x: &[f64]) -> f64 {
-        x.chunks_exact(2).map(|c| (norm(c) - 1.0).abs()).fold(0.0, f64::max)
+        let circles = x.chunks_exact(2).map(|c| (norm(c) - 1.0).abs());
+        circles.fold(0.0, |worst, now| if now > worst || now.is_nan() { now } else { worst })
     }
 
     fn mean_curvature(&self, x: &[f64], h: &mut [f64]) {

@@ -150,7 +150,7 @@ impl AncestralProcess {
     /// takes few terms; below, Griffiths' asymptotic form with the corrections −1/6 and +1/45, whose error vanishes
     /// there.
     fn moments(&self, s: f64) -> (f64, f64) {
-        if s >= 2e-3 || self.theta * s >= 0.1 {
+        if s >= 0.05 || self.theta * s >= 0.1 {
             self.exact_moments(s)
         } else {
             self.asymptotic_moments(s)

@@ -12,7 +12,7 @@ pub use ancestral::AncestralProcess;
 
 use crate::error::{ShapeError, SolveError};
 use crate::kernel::check_time;
-use crate::manifold::Manifold;
+use crate::manifold::{Kind, Manifold};
 use crate::parallel;
 use crate::prior::Prior;
 use crate::rng::Streams;
@@ -43,11 +43,20 @@ pub struct NoisingPath {
 #[derive(Clone, Debug)]
 enum Scheme {
     Exact(exact::ExactNoise),
-    Heun { steps: usize },
+    /// At least `steps`, and more where a step would be longer than `max_step`.
+    Heun {
+        steps: usize,
+        max_step: f64,
+    },
 }
+
+/// Longest step that the automatic choice takes on a manifold of moderate curvature.
+const MAX_STEP: f64 = 0.05;
 
 /// Rows that one thread takes at a time: enough to overlap their latencies, few enough for the first-level cache.
 const CHUNK: usize = 16;
+/// The same for exact draws, which take a fraction of a microsecond each.
+const EXACT_CHUNK: usize = 64;
 
 impl NoisingPath {
     /// The path of a manifold's noise towards `prior`.
@@ -58,7 +67,10 @@ impl NoisingPath {
     ) -> Result<Self, SolveError> {
         let exact = || exact::ExactNoise::new(manifold.as_ref(), prior.as_ref());
         let scheme = match choice {
-            PathChoice::Auto => exact().map_or(Scheme::Heun { steps: 100 }, Scheme::Exact),
+            PathChoice::Auto => {
+                let max_step = longest_step(manifold.as_ref());
+                exact().map_or(Scheme::Heun { steps: 100, max_step }, Scheme::Exact)
+            }
             PathChoice::Exact => Scheme::Exact(exact().ok_or_else(|| SolveError::Unsupported {
                 what: "exact noising",
                 manifold: manifold.name(),
@@ -68,7 +80,7 @@ impl NoisingPath {
                 let expected = "at least one is needed";
                 return Err(SolveError::Setting { name: "steps", value: 0.0, expected });
             }
-            PathChoice::Heun { steps } => Scheme::Heun { steps },
+            PathChoice::Heun { steps } => Scheme::Heun { steps, max_step: f64::INFINITY },
         };
         Ok(Self { manifold, prior, scheme })
     }
@@ -95,29 +107,47 @@ impl NoisingPath {
         if y.is_empty() {
             return Err(ShapeError::Empty.into());
         }
-        for (row, (y, &s)) in y.rows().zip(s).enumerate() {
-            check_time(row, s)?;
-            self.manifold.check_point(y).map_err(SolveError::at(row, 0.0))?;
-        }
         ys.as_mut_slice().copy_from_slice(y.as_slice());
-        parallel::for_each_chunk(ys.as_mut_slice(), m, CHUNK, |first, chunk| {
+        let rows_per_chunk = if self.is_exact() { EXACT_CHUNK } else { CHUNK };
+        parallel::for_each_chunk(ys.as_mut_slice(), m, rows_per_chunk, |first, chunk| {
             let times = &s[first..first + chunk.len() / m];
+            for (row, (y, &s)) in chunk.chunks_exact(m).zip(times).enumerate() {
+                check_time(row, s)?;
+                self.manifold.check_point(y).map_err(SolveError::at(row, 0.0))?;
+            }
             let row = first_row + first as u64;
             match &self.scheme {
                 Scheme::Exact(noise) => {
                     noise.apply_rows(streams, row, times, chunk);
                     Ok(())
                 }
-                Scheme::Heun { steps } => heun::walk(
-                    self.manifold.as_ref(),
-                    self.prior.as_ref(),
-                    *steps,
-                    streams,
-                    row,
-                    times,
-                    chunk,
-                ),
+                Scheme::Heun { steps, max_step } => {
+                    let (manifold, prior) = (self.manifold.as_ref(), self.prior.as_ref());
+                    if times.iter().all(|s| s / *steps as f64 <= *max_step) {
+                        return heun::walk(manifold, prior, *steps, streams, row, times, chunk);
+                    }
+                    // Each row its own number of steps, so that it does not depend on the rows beside it.
+                    for (i, (y, &s)) in chunk.chunks_exact_mut(m).zip(times).enumerate() {
+                        let own = (*steps).max((s / max_step).ceil() as usize);
+                        heun::walk(manifold, prior, own, streams, row + i as u64, &[s], y)
+                            .map_err(|error| error.map_row(|_| i))?;
+                    }
+                    Ok(())
+                }
             }
         })
+    }
+}
+
+/// Steps of the automatic choice: a hyperboloid's noise must stay well inside the light cone, whose width near the apex is 1/√|K|.
+fn longest_step(manifold: &dyn Manifold) -> f64 {
+    match manifold.kind() {
+        Kind::Hyperboloid { curvature, .. } => 0.02 / (1.0 - curvature),
+        Kind::Product => manifold
+            .factors()
+            .iter()
+            .map(|factor| longest_step(factor.as_ref()))
+            .fold(MAX_STEP, f64::min),
+        _ => MAX_STEP,
     }
 }

@@ -4,7 +4,7 @@
 use crate::rng::Streams;
 
 /// Rows side by side.
-const LANES: usize = 8;
+const LANES: usize = 16;
 
 /// Moves rows of S^{M−1} (row-major in `y`) from time 0 to their own `s`; rows are numbered from `first_row`.
 pub(super) fn walk<const M: usize>(
@@ -79,30 +79,27 @@ fn walk_lanes<const M: usize>(
     }
 }
 
-/// Ŷ = Y + P_Y ΔB, Y⁺ = π(Y + ½(P_Y + P_Ŷ)ΔB), where P_Y needs no division because |Y| = 1.
+/// Ŷ = Y + P_Y ΔB, Y⁺ = π(Y + ½(P_Y + P_Ŷ)ΔB), written in the plane of Y and ΔB: with b = ⟨Y, ΔB⟩ and q = |P_Y ΔB|² = |ΔB|² − b² it is ⟨Ŷ, ΔB⟩ = b + q and
+/// |Ŷ|² = 1 + q, so that (1 + q)(Y + ½(P_Y + P_Ŷ)ΔB) = A·Y + B·ΔB with A = (1+q)(1 − b/2) − ½(b+q)(1−b) and B = (1+q) − ½(b+q). The factor drops out under π, and with it the
+/// division by |Ŷ|²; the length of A·Y + B·ΔB is √(A² + 2ABb + B²|ΔB|²).
 #[inline(always)]
 fn heun_step<const M: usize>(x: &mut [[f64; LANES]; M], db: &[[f64; LANES]; M]) {
     for l in 0..LANES {
-        let mut along = 0.0f64;
+        let (mut b, mut square) = (0.0f64, 0.0f64);
         for j in 0..M {
-            along = x[j][l].mul_add(db[j][l], along);
+            b = x[j][l].mul_add(db[j][l], b);
+            square = db[j][l].mul_add(db[j][l], square);
         }
-        let (mut predictor, mut dot, mut square) = ([0.0f64; M], 0.0f64, 0.0f64);
-        for j in 0..M {
-            predictor[j] = (-along).mul_add(x[j][l], x[j][l] + db[j][l]);
-            dot = predictor[j].mul_add(db[j][l], dot);
-            square = predictor[j].mul_add(predictor[j], square);
-        }
-        let half = -0.5 * dot / square;
-        let (mut next, mut length) = ([0.0f64; M], 0.0f64);
-        for j in 0..M {
-            let tangent = (-0.5 * along).mul_add(x[j][l], x[j][l] + db[j][l]);
-            next[j] = half.mul_add(predictor[j], tangent);
-            length = next[j].mul_add(next[j], length);
-        }
+        let q = (-b).mul_add(b, square);
+        let (predictor, half) = (1.0 + q, 0.5 * (b + q));
+        let along_x = predictor.mul_add((-0.5f64).mul_add(b, 1.0), -half * (1.0 - b));
+        let along_db = predictor - half;
+        let cross = (2.0 * along_x).mul_add(b, along_db * square);
+        let length = along_x.mul_add(along_x, along_db * cross);
         let scale = 1.0 / length.sqrt();
+        let (along_x, along_db) = (scale * along_x, scale * along_db);
         for j in 0..M {
-            x[j][l] = scale * next[j];
+            x[j][l] = along_x.mul_add(x[j][l], along_db * db[j][l]);
         }
     }
 }

@@ -54,6 +54,14 @@ const UNBOUNDED: f64 = 1e3;
 impl LongRun {
     /// Runs the chain; an error if no point is found or the manifold looks unbounded.
     pub fn new(manifold: Arc<dyn Manifold>, options: LongRunOptions) -> Result<Self, SolveError> {
+        for (name, value, least) in
+            [("points", options.points, 10 * BATCHES), ("thinning", options.thinning, 1)]
+        {
+            if value < least {
+                let expected = "at least 250 points, and a thinning of at least 1";
+                return Err(SolveError::Setting { name, value: value as f64, expected });
+            }
+        }
         let streams = Streams::new(options.seed, "long-run");
         let start = find_point(manifold.as_ref(), &streams)?;
         let mut chain = Chain::new(manifold.as_ref(), start);
@@ -66,8 +74,17 @@ impl LongRun {
             }
             pool.extend_from_slice(&chain.x);
         }
+        // Centres of patches from a stretch of the chain that is not counted: a patch around a counted point would always hold that point.
+        let mut centres = Vec::with_capacity(PATCHES * manifold.ambient_dim());
+        for _ in 0..PATCHES {
+            for _ in 0..100 {
+                chain.step(&mut stream)?;
+            }
+            centres.extend_from_slice(&chain.x);
+        }
         let step = chain.sigma;
-        let (log_volume, log_volume_se) = estimate_volume(manifold.as_ref(), &pool, &streams)?;
+        let (log_volume, log_volume_se) =
+            estimate_volume(manifold.as_ref(), &pool, &centres, &streams)?;
         Ok(Self { manifold, pool, step, log_volume, log_volume_se })
     }
 
@@ -260,6 +277,7 @@ impl Patch {
 fn estimate_volume(
     manifold: &dyn Manifold,
     pool: &[f64],
+    centres: &[f64],
     streams: &Streams,
 ) -> Result<(f64, f64), SolveError> {
     let m = manifold.ambient_dim();
@@ -267,17 +285,16 @@ fn estimate_volume(
     let mut stream = streams.stream(0, 2);
     let (mut area, mut area_variance) = (0.0, 0.0);
     let mut patches = Vec::new();
-    for k in 0..PATCHES {
-        let pick = k * count / PATCHES;
-        let centre = Scratch::from_slice(&pool[pick * m..(pick + 1) * m]);
+    for centre in centres.chunks_exact(m) {
+        let centre = Scratch::from_slice(centre);
         let mut frame = scratch(manifold.dim() * m);
         manifold.frame(&centre, &mut frame);
         let mut patch = Patch { centre, frame, radius: 1.0 };
-        // The largest radius, in steps, over which the surface is a graph; a half for safety.
+        // The largest radius, in steps, over which the surface is a graph; a little less for safety.
         while patch.radius > 1e-4 && patch.area(manifold, &mut stream).is_none() {
             patch.radius *= 0.7;
         }
-        patch.radius *= 0.5;
+        patch.radius *= 0.8;
         if let Some((a, variance)) = patch.area(manifold, &mut stream) {
             area += a;
             area_variance += variance;
@@ -292,8 +309,10 @@ fn estimate_volume(
     }
     let total: f64 = shares.iter().sum();
     let share = total / count as f64;
-    if patches.is_empty() || share == 0.0 {
-        let hint = "no smooth patch was found; give a prior";
+    // A handful of hits has no trustworthy error; in high dimension patches become too small a part of the whole.
+    if patches.is_empty() || total < 10.0 * patches.len() as f64 {
+        let hint =
+            "too few points fall into smooth patches (the dimension is too high); give a prior";
         return Err(SolveError::Unsupported {
             what: "the volume",
             manifold: manifold.name(),

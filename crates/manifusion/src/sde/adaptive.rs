@@ -86,6 +86,7 @@ pub fn integrate_adaptive(
     mut trace: Option<&mut Vec<(usize, Dyadic)>>,
 ) -> Result<AdaptiveStats, SolveError> {
     let width = stepper.width();
+    expect_len(tree.dim(), stepper.noise_dim())?;
     check_input(tree, options, width, x)?;
     let max_level = deepest_level(tree, options);
     let first_level = options.first_level.clamp(options.min_level, max_level);
@@ -170,6 +171,10 @@ fn check_input(
             "the clock must run forward between finite times, from above 0 if logarithmic";
         return Err(SolveError::Time { row: 0, time, expected });
     }
+    if options.min_level > MAX_LEVEL - 3 {
+        let (name, value) = ("min_level", f64::from(options.min_level));
+        return Err(SolveError::Setting { name, value, expected: "at most 40" });
+    }
     for (name, value) in
         [("rtol", options.rtol), ("atol", options.atol), ("min_step", options.min_step)]
     {
@@ -183,7 +188,7 @@ fn check_input(
 /// The deepest level whose steps are not below the smallest.
 fn deepest_level(tree: &BrownianTree, options: &AdaptiveOptions) -> u32 {
     let ratio = tree.clock().length() / options.min_step;
-    (ratio.max(1.0).log2().floor() as u32).clamp(options.min_level, MAX_LEVEL - 2)
+    (ratio.max(1.0).log2().floor() as u32).clamp(options.min_level, MAX_LEVEL - 3)
 }
 
 /// After an accepted step: the next interval, doubled where the error allows it and the grid is aligned.

@@ -38,6 +38,9 @@ pub fn integrate_halved(
     let n = check(stepper, tree, x)?;
     let mut own: Vec<Vec<Dyadic>> = vec![Vec::new(); n];
     for &(row, at) in trace {
+        if row >= n || at.level + 2 >= MAX_LEVEL {
+            return Err(ShapeError::Len { found: row + 1, expected: n }.into());
+        }
         for quarter in 0..4 {
             own[row].push(Dyadic { level: at.level + 2, index: 4 * at.index + quarter });
         }
@@ -58,6 +61,7 @@ fn check(stepper: &dyn Stepper, tree: &BrownianTree, x: &[f64]) -> Result<usize,
         return Err(ShapeError::Empty.into());
     }
     expect_len(x.len() % stepper.width(), 0)?;
+    expect_len(tree.dim(), stepper.noise_dim())?;
     if !tree.clock().is_valid() {
         let time = tree.clock().time(1.0);
         let expected = "the clock must run between finite times, and logarithms start above 0";

@@ -68,12 +68,21 @@ impl<C: Constraints> LevelSet<C> {
             let mut x: Scratch =
                 (0..self.ambient_dim()).map(|_| spread * stream.normal()).collect();
             match self.project_point(&mut x) {
-                Ok(()) if self.linearise(&x).regular => return Ok(()),
+                Ok(()) if self.is_regular(&x) => return Ok(()),
                 Ok(()) => problem = String::from("the gradients are dependent on the set"),
                 Err(error) => problem = error.to_string(),
             }
         }
         Err(SpecError::NoPoint { manifold: self.name(), problem })
+    }
+
+    /// Whether the gradients are independent at a point of the set and do not vanish there: compared with those a little beside it, where a double root
+    /// still has a slope.
+    fn is_regular(&self, x: &[f64]) -> bool {
+        let here = self.linearise(x);
+        let aside: Scratch =
+            x.iter().enumerate().map(|(i, x)| x + 0.01 * (1.0 + i as f64)).collect();
+        here.regular && norm(&here.jacobian) > 1e-5 * norm(&self.linearise(&aside).jacobian)
     }
 
     fn linearise(&self, x: &[f64]) -> Linearised {
