@@ -55,8 +55,6 @@ const MAX_STEP: f64 = 0.05;
 
 /// Rows that one thread takes at a time: enough to overlap their latencies, few enough for the first-level cache.
 const CHUNK: usize = 16;
-/// The same for exact draws, which take a fraction of a microsecond each.
-const EXACT_CHUNK: usize = 64;
 
 impl NoisingPath {
     /// The path of a manifold's noise towards `prior`.
@@ -108,8 +106,7 @@ impl NoisingPath {
             return Err(ShapeError::Empty.into());
         }
         ys.as_mut_slice().copy_from_slice(y.as_slice());
-        let rows_per_chunk = if self.is_exact() { EXACT_CHUNK } else { CHUNK };
-        parallel::for_each_chunk(ys.as_mut_slice(), m, rows_per_chunk, |first, chunk| {
+        parallel::for_each_chunk(ys.as_mut_slice(), m, CHUNK, |first, chunk| {
             let times = &s[first..first + chunk.len() / m];
             for (row, (y, &s)) in chunk.chunks_exact(m).zip(times).enumerate() {
                 check_time(row, s)?;
