@@ -21,7 +21,7 @@ const ALLOWED: [(&str, &[&str]); 27] = [
     ("data", &["error", "linalg", "rng", "manifold", "kernel"]),
     ("check", &["error", "linalg", "rng", "rows", "manifold", "prior", "divergence", "path"]),
     ("field", &["error", "linalg", "rng", "rows", "manifold", "divergence"]),
-    ("model", &["error", "manifold", "prior", "field"]),
+    ("model", &["error", "rows", "manifold", "prior", "field"]),
     (
         "likelihood",
         &[
