@@ -56,13 +56,14 @@ pub fn default_prior(manifold: &Arc<dyn Manifold>) -> Result<Arc<dyn Prior>, Sol
         Kind::Hyperboloid { dim, curvature } => {
             Arc::new(HyperbolicNormal::new(Hyperboloid::valid(dim, curvature)))
         }
-        _ if manifold.log_volume().is_some() => Arc::new(Uniform::new(Arc::clone(manifold))?),
+        // Factor by factor, so that an O(n) among them keeps its own weights.
         Kind::Product => {
             let factor = |f: &Arc<dyn Manifold>| Ok((f.ambient_dim(), default_prior(f)?));
             let factors =
                 manifold.factors().iter().map(factor).collect::<Result<_, SolveError>>()?;
             Arc::new(ProductPrior::new(factors))
         }
+        _ if manifold.log_volume().is_some() => Arc::new(Uniform::new(Arc::clone(manifold))?),
         _ => Arc::new(LongRun::new(Arc::clone(manifold), LongRunOptions::default())?),
     })
 }
