@@ -228,6 +228,16 @@ impl<'a> WeightedPath<'a> {
         Ok(())
     }
 
+    /// The field where it was just looked at. A state that is not found again is not equal to itself: it has a NaN.
+    fn found(&self, i: usize, row: usize, s: f64, point: &[f64]) -> Result<&Seen, SolveError> {
+        self.find(row, s, point).ok_or(SolveError::NotFinite {
+            row: i,
+            time: s,
+            quantity: "a coordinate of the path",
+            value: f64::NAN,
+        })
+    }
+
     fn find(&self, row: usize, s: f64, point: &[f64]) -> Option<&Seen> {
         // The end of one interval and the start of the next may differ by a rounding.
         let same = |seen: &&Seen| (seen.time - s).abs() <= 1e-12 * s && seen.point == point;
@@ -264,7 +274,7 @@ impl Stepper for WeightedPath<'_> {
             ItoRule::Stratonovich => (0.5, 0.5),
         };
         for (i, point) in points.chunks_exact(m).enumerate() {
-            let Some(seen) = self.find(rows[i], s[i], point) else { continue };
+            let seen = self.found(i, rows[i], s[i], point)?;
             let ito = left * dot(&seen.a, &db[i * m..(i + 1) * m]);
             state[i * (m + 1) + m] -= ito + 0.5 * ds[i] * seen.integrand;
         }
@@ -272,7 +282,7 @@ impl Stepper for WeightedPath<'_> {
         let ends: Vec<f64> = s.iter().zip(ds).map(|(s, ds)| s + ds).collect();
         self.look(rows, &ends, &points)?;
         for (i, point) in points.chunks_exact(m).enumerate() {
-            let Some(seen) = self.find(rows[i], ends[i], point) else { continue };
+            let seen = self.found(i, rows[i], ends[i], point)?;
             let ito = right * dot(&seen.a, &db[i * m..(i + 1) * m]);
             let state = &mut state[i * (m + 1)..(i + 1) * (m + 1)];
             state[..m].copy_from_slice(point);

@@ -77,7 +77,9 @@ impl Lorentz {
         let mut difference = scratch(x.len());
         difference.copy_from_slice(x);
         axpy(-1.0, z, &mut difference);
-        let chord2 = lorentz_product(&difference, &difference).max(0.0);
+        let product = lorentz_product(&difference, &difference);
+        // Rounding can make it negative for near points; a NaN stays one.
+        let chord2 = if product < 0.0 { 0.0 } else { product };
         2.0 * (0.5 * self.root * chord2.sqrt()).asinh() / self.root
     }
 
