@@ -33,6 +33,7 @@ pub mod brownian;
 pub mod check;
 pub mod checkpoint;
 pub mod data;
+pub mod density;
 pub mod divergence;
 pub mod error;
 pub mod field;

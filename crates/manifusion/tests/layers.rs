@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 /// Module → the modules it may use besides itself.
-const ALLOWED: [(&str, &[&str]); 27] = [
+const ALLOWED: [(&str, &[&str]); 28] = [
     ("error", &[]),
     ("rows", &["error"]),
     ("linalg", &[]),
@@ -21,6 +21,7 @@ const ALLOWED: [(&str, &[&str]); 27] = [
     ("data", &["error", "linalg", "rng", "manifold", "kernel"]),
     ("check", &["error", "linalg", "rng", "rows", "manifold", "prior", "divergence", "path"]),
     ("field", &["error", "linalg", "rng", "rows", "manifold", "divergence"]),
+    ("density", &["error", "rows", "manifold"]),
     ("model", &["error", "rows", "manifold", "prior", "field"]),
     (
         "likelihood",
