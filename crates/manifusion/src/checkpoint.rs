@@ -8,6 +8,7 @@
 use safetensors::tensor::{Dtype, SafeTensorError, SafeTensors, TensorView, serialize};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
@@ -228,16 +229,23 @@ impl<T: Real> Checkpoint<T> {
         Ok(Self { net, adam, ema, extra: header.extra, extra_tensors })
     }
 
-    /// Writes the file next to its place and then moves it there, so that an interrupted write
-    /// leaves the old checkpoint as it was.
+    /// Writes the file next to its place, waits until it is on the disk and then moves it there, so
+    /// that a crash at any moment leaves the old checkpoint or the new one.
     pub fn write(&self, path: &Path) -> Result<(), CheckpointError> {
         let bytes = self.to_bytes()?;
         let mut name = path.file_name().unwrap_or_default().to_owned();
         name.push(".partial");
         let partial = path.with_file_name(name);
         let io = |source| CheckpointError::Io { path: path.to_owned(), source };
-        std::fs::write(&partial, bytes).map_err(io)?;
-        std::fs::rename(&partial, path).map_err(io)
+        let mut file = std::fs::File::create(&partial).map_err(io)?;
+        file.write_all(&bytes).and_then(|()| file.sync_all()).map_err(io)?;
+        std::fs::rename(&partial, path).map_err(io)?;
+        // The new name is safe once the folder is; not every system lets a folder be opened.
+        let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        if let Ok(folder) = std::fs::File::open(folder) {
+            folder.sync_all().map_err(io)?;
+        }
+        Ok(())
     }
 
     /// Reads a file.

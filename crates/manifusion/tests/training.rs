@@ -6,18 +6,22 @@ mod common;
 use std::sync::Arc;
 
 use common::mean_se;
+use manifusion::checkpoint::Checkpoint;
 use manifusion::data::Synthetic;
 use manifusion::divergence::{Estimator, ProbeLaw};
 use manifusion::likelihood::{OdeLikelihoodOptions, log_density};
 use manifusion::loss::LossKind;
 use manifusion::manifold::parse;
-use manifusion::nn::{Activation, NetConfig, OutputScale, TimeConditioning};
+use manifusion::nn::{Activation, Mlp, NetConfig, OutputScale, TimeConditioning};
 use manifusion::ode::OdeOptions;
 use manifusion::optim::{AdamConfig, Decay, Schedule};
 use manifusion::path::PathChoice;
 use manifusion::prior::default_prior;
 use manifusion::rows::Rows;
-use manifusion::train::{TimeSampling, TrainConfig, TrainError, Trainer};
+use manifusion::time::FlowConfig;
+use manifusion::train::{
+    FlowGradient, LearnedTimes, TimeSampling, TrainConfig, TrainError, Trainer, TrainerState,
+};
 
 fn config(m: usize, t_end: f64, loss: LossKind, steps: u64) -> TrainConfig {
     let s_min = 1e-3;
@@ -138,4 +142,94 @@ fn what_cannot_be_trained_is_refused() {
         error.to_string().starts_with("the closest-point divergence is not known on hyperbolic:2"),
         "{error}"
     );
+}
+
+fn small_trainer(times: TimeSampling, loss: LossKind) -> Trainer {
+    let set = Synthetic::new("sphere-mixture").unwrap();
+    let prior = default_prior(set.manifold()).unwrap();
+    let mut config = config(3, 6.0, loss, 600);
+    config.net.actnorm = true;
+    config.net.width = 16;
+    config.batch = 128;
+    config.times = times;
+    Trainer::new(Arc::clone(set.manifold()), prior, set.sample(500, 1).unwrap(), config).unwrap()
+}
+
+/// A run that is stopped, written, read and continued ends in the same bits as one that is not, the learned proposal included.
+#[test]
+fn a_restored_run_goes_on_in_the_same_bits() {
+    for gradient in [FlowGradient::Unbiased, FlowGradient::Reparameterised] {
+        let learned = LearnedTimes { every: 7, gradient, ..LearnedTimes::default() };
+        let times = TimeSampling::Learned(learned);
+        let loss = LossKind::Implicit(Estimator::Frame);
+        let mut whole = small_trainer(times, loss);
+        for _ in 0..40 {
+            whole.step().unwrap();
+        }
+        let mut first = small_trainer(times, loss);
+        for _ in 0..19 {
+            first.step().unwrap();
+        }
+        let mut own = TrainerState::default();
+        own.values.insert("note".into(), "mine".into());
+        let bytes = first.checkpoint(own.clone()).to_bytes().unwrap();
+        let mut second = small_trainer(times, loss);
+        let back = second.restore(Checkpoint::from_bytes(&bytes).unwrap()).unwrap();
+        assert_eq!(back, own);
+        for _ in 19..40 {
+            second.step().unwrap();
+        }
+        let end =
+            |trainer: &Trainer| trainer.checkpoint(TrainerState::default()).to_bytes().unwrap();
+        assert!(end(&whole) == end(&second), "{gradient:?}");
+    }
+    let mut other = small_trainer(TimeSampling::LogUniform, LossKind::Denoising);
+    let mut config = other.config().clone();
+    config.net.width = 8;
+    let net = Mlp::new(config.net, 0).unwrap();
+    let error = other.restore(Checkpoint::new(net)).unwrap_err();
+    assert_eq!(error.to_string(), "the checkpoint's network differs from the run's configuration");
+}
+
+/// Both gradients of the flow lower the second moment of the estimator well below that of uniform times.
+#[test]
+fn learned_times_lower_the_second_moment() {
+    for gradient in [FlowGradient::Unbiased, FlowGradient::Reparameterised] {
+        let flow = FlowConfig::default();
+        let learned = LearnedTimes { flow, rate: 0.05, every: 1, gradient };
+        let mut trainer =
+            small_trainer(TimeSampling::Learned(learned), LossKind::Implicit(Estimator::Frame));
+        let mut ratio = 0.0;
+        for step in 0..600 {
+            let report = trainer.step().unwrap().times;
+            if step >= 500 {
+                ratio += report.second_moment / report.second_moment_uniform / 100.0;
+            }
+        }
+        assert!(ratio < 0.3, "{gradient:?}: {ratio}");
+    }
+}
+
+/// A loss that is not finite changes no weight and is counted; if it stays so, the run ends with row and time.
+#[test]
+fn losses_that_are_not_finite_stop_the_run() {
+    let set = Synthetic::new("sphere-mixture").unwrap();
+    let prior = default_prior(set.manifold()).unwrap();
+    let mut config = config(3, 6.0, LossKind::Denoising, 10);
+    config.schedule =
+        Schedule { base: 1e30, warmup: 0, decay: Decay::Constant, total: 10, floor: 0.0 };
+    config.clip = f64::MAX;
+    let data = set.sample(50, 1).unwrap();
+    let mut trainer = Trainer::new(Arc::clone(set.manifold()), prior, data, config).unwrap();
+    let mut skipped = 0;
+    let error = loop {
+        match trainer.step() {
+            Ok(report) => skipped = report.skipped,
+            Err(error) => break error,
+        }
+        assert!(trainer.steps_done() < 100, "the run never stopped");
+    };
+    assert_eq!(skipped, 19);
+    let TrainError::NotFinite { times, data_row, s, .. } = error else { panic!("{error}") };
+    assert!(times == 20 && data_row < 50 && s > 0.0);
 }

@@ -18,6 +18,7 @@ pub use sphere::SphereKernel;
 use crate::error::SolveError;
 use crate::linalg::{distance, dot, norm, scratch};
 use crate::manifold::Manifold;
+use crate::parallel;
 use crate::prior::{KnownNoise, Prior, known_noise};
 use crate::rows::{Rows, RowsMut, expect_len};
 
@@ -34,6 +35,9 @@ pub struct RadialKernel {
 
 /// Largest estimated relative error that is returned as a value.
 const MAX_ERROR: f64 = 1e-6;
+
+/// Rows that one thread takes at a time.
+const CHUNK: usize = 32;
 
 /// The transition kernel of a manifold's noise.
 #[derive(Clone, Debug)]
@@ -98,10 +102,14 @@ impl TransitionKernel {
         for len in [y.len(), s.len(), out.len()] {
             expect_len(len, x.len())?;
         }
-        for i in 0..x.len() {
-            self.score_row(x.row(i), y.row(i), s[i], i, out.row_mut(i))?;
-        }
-        Ok(())
+        let width = self.width;
+        parallel::for_each_chunk(out.as_mut_slice(), width, CHUNK, |first, chunk| {
+            for (i, out) in chunk.chunks_exact_mut(width).enumerate() {
+                let row = first + i;
+                self.score_row(x.row(row), y.row(row), s[row], i, out)?;
+            }
+            Ok(())
+        })
     }
 
     fn score_row(

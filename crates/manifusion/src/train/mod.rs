@@ -1,5 +1,8 @@
 //! Training: noised batches, the loss, Adam and a moving average of the weights.
 
+mod state;
+mod times;
+
 use std::sync::Arc;
 
 use thiserror::Error;
@@ -15,7 +18,12 @@ use crate::path::{NoisingPath, PathChoice};
 use crate::prior::Prior;
 use crate::rng::Streams;
 use crate::rows::{Rows, RowsMut};
-use crate::time::{LogUniform, Proposal, TimeError, Uniform};
+use crate::time::{Proposal, TimeError};
+
+pub use state::{RestoreError, TrainerState};
+pub use times::{FlowGradient, LearnedTimes, TimeSampling};
+
+use times::Times;
 
 /// Why training could not go on.
 #[derive(Debug, Clone, PartialEq, Error)]
@@ -33,27 +41,25 @@ pub enum TrainError {
     /// The proposal of times.
     #[error(transparent)]
     Time(#[from] TimeError),
-    /// A loss that is NaN or infinite.
-    #[error("step {step}: the loss is {loss} (first at row {row}, s = {s:.3e})")]
+    /// Losses that stay NaN or infinite.
+    #[error(
+        "step {step}: the loss or its gradient is {loss} for the {times}th time in a row (batch row {row}, training row {data_row}, \
+         s = {s:.3e}); try a smaller learning rate or a larger s_min"
+    )]
     NotFinite {
         /// Step of the run.
         step: u64,
-        /// The loss.
+        /// The loss, or the gradient's norm if the loss is finite.
         loss: f64,
         /// Row of the batch.
         row: usize,
+        /// Its row in the training data.
+        data_row: usize,
         /// Its time.
         s: f64,
+        /// Steps in a row.
+        times: u64,
     },
-}
-
-/// How training times are drawn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TimeSampling {
-    /// Uniform on [s_min, T].
-    Uniform,
-    /// Uniform in log s: near the optimum for concentrated data.
-    LogUniform,
 }
 
 /// Everything that a run depends on beside its data.
@@ -90,13 +96,34 @@ pub struct TrainConfig {
 /// What a step did.
 #[derive(Clone, Copy, Debug)]
 pub struct StepReport {
-    /// Steps done.
+    /// Steps done, this one included.
     pub step: u64,
     /// The batch's estimate of the (negative) bound's integral.
     pub loss: f64,
     /// Length of the gradient before clipping.
     pub gradient: f64,
+    /// How well q(s) serves the estimator.
+    pub times: TimeReport,
+    /// Steps of the whole run that were left out because their loss or gradient was not finite; this one is left out if `loss` is not
+    /// finite.
+    pub skipped: u64,
 }
+
+/// The second moment of the bound's estimator I = ℓ(s)/q(s), on one batch.
+#[derive(Clone, Copy, Debug)]
+pub struct TimeReport {
+    /// Variance of I over the batch.
+    pub variance: f64,
+    /// What the second moment E[I²] is with q.
+    pub second_moment: f64,
+    /// What it would be with uniform times, by reweighting.
+    pub second_moment_uniform: f64,
+    /// (E|I|)²/E[I²], the share of the batch that counts.
+    pub effective_share: f64,
+}
+
+/// Steps in a row without a finite loss after which a run stops.
+const MAX_SKIPPED_IN_A_ROW: u64 = 20;
 
 /// A run in progress.
 pub struct Trainer {
@@ -105,16 +132,20 @@ pub struct Trainer {
     prior: Arc<dyn Prior>,
     path: NoisingPath,
     kernel: Option<TransitionKernel>,
-    proposal: Box<dyn Proposal>,
+    times: Times,
     data: Vec<f64>,
     net: Mlp<f32>,
     adam: Adam<f32>,
     ema: Ema<f32>,
     workspace: TrainWorkspace<f32>,
     batch: LossBatch,
+    picks: Vec<usize>,
     y0: Vec<f64>,
+    log_q: Vec<f64>,
     losses: Vec<f64>,
     step: u64,
+    skipped: u64,
+    skipped_in_a_row: u64,
 }
 
 impl Trainer {
@@ -130,6 +161,11 @@ impl Trainer {
         for (row, x) in rows.rows().enumerate() {
             manifold.check_point(x).map_err(SolveError::at(row, 0.0))?;
         }
+        if config.batch == 0 {
+            let expected = "at least one row per step";
+            let setting = SolveError::Setting { name: "batch", value: 0.0, expected };
+            return Err(setting.into());
+        }
         let path = NoisingPath::new(Arc::clone(&manifold), Arc::clone(&prior), config.path)?;
         let kernel = match config.loss {
             LossKind::Denoising => Some(TransitionKernel::new(manifold.as_ref(), prior.as_ref())?),
@@ -138,64 +174,167 @@ impl Trainer {
                 None
             }
         };
-        let proposal: Box<dyn Proposal> = match config.times {
-            TimeSampling::Uniform => Box::new(Uniform::new(config.s_min, config.t_end)?),
-            TimeSampling::LogUniform => Box::new(LogUniform::new(config.s_min, config.t_end)?),
-        };
+        let times = Times::new(config.times, config.s_min, config.t_end, config.seed)?;
         let net = Mlp::<f32>::new(config.net.clone(), config.seed)?;
         let adam = Adam::new(config.adam, net.params().len())?;
         let ema = Ema::new(config.ema, net.params())?;
         let workspace = net.train_workspace(config.lanes);
         let n = config.batch;
-        let batch = LossBatch::new(n, m);
-        let (y0, losses) = (vec![0.0; n * m], vec![0.0; n]);
         Ok(Self {
-            config,
             manifold,
             prior,
             path,
             kernel,
-            proposal,
+            times,
             data,
             net,
             adam,
             ema,
             workspace,
-            batch,
-            y0,
-            losses,
+            batch: LossBatch::new(n, m),
+            picks: vec![0; n],
+            y0: vec![0.0; n * m],
+            log_q: vec![0.0; n],
+            losses: vec![0.0; n],
             step: 0,
+            skipped: 0,
+            skipped_in_a_row: 0,
+            config,
         })
     }
 
-    /// One step of Adam on one batch.
+    /// Steps done.
+    pub fn steps_done(&self) -> u64 {
+        self.step
+    }
+
+    /// What the run depends on.
+    pub fn config(&self) -> &TrainConfig {
+        &self.config
+    }
+
+    /// q(s) as it stands.
+    pub fn proposal(&self) -> &dyn Proposal {
+        self.times.proposal()
+    }
+
+    /// The averaged weights.
+    pub fn averaged_weights(&self) -> &[f32] {
+        self.ema.weights()
+    }
+
+    /// One step of Adam on one batch. A batch whose loss or gradient is not finite changes nothing and is counted; many in a row are an
+    /// error.
     pub fn step(&mut self) -> Result<StepReport, TrainError> {
         self.draw_batch()?;
         if !self.net.actnorm_ready() {
             self.net.init_actnorm(self.batch.input(self.manifold.ambient_dim())?)?;
             self.ema = Ema::new(self.config.ema, self.net.params())?;
         }
-        let loss_form = self.batch.row_loss(self.manifold.as_ref(), self.config.loss);
-        let input = self.batch.input(self.manifold.ambient_dim())?;
-        let loss = self.net.loss_gradient(
-            input,
-            &loss_form,
-            &mut self.workspace,
-            &mut self.losses,
-            None,
-        )?;
-        if !loss.is_finite() {
-            let row = self.losses.iter().position(|l| !l.is_finite()).unwrap_or(0);
-            let (step, s) = (self.step, self.batch.s[row]);
-            return Err(TrainError::NotFinite { step, loss, row, s });
-        }
-        let gradient = clip_norm(self.workspace.gradient_mut(), self.config.clip)?;
-        let rate = self.config.schedule.rate(self.step);
-        let (adam, workspace) = (&mut self.adam, &self.workspace);
-        self.net.update_params(|params| adam.step(params, workspace.gradient(), rate))?;
-        self.ema.update(self.net.params())?;
+        let loss = {
+            let form = self.batch.row_loss(self.manifold.as_ref(), self.config.loss);
+            let input = self.batch.input(self.manifold.ambient_dim())?;
+            let (workspace, losses) = (&mut self.workspace, &mut self.losses);
+            self.net.loss_gradient(input, &form, workspace, losses, None)?
+        };
+        let times = self.time_report();
+        let clipped = match clip_norm(self.workspace.gradient_mut(), self.config.clip) {
+            Ok(norm) if loss.is_finite() => Ok(norm),
+            Ok(_) => Err(loss),
+            Err(OptimError::NotFinite { norm }) => Err(if loss.is_finite() { norm } else { loss }),
+            Err(other) => return Err(other.into()),
+        };
+        let (loss, gradient) = match clipped {
+            Ok(gradient) => {
+                let rate = self.config.schedule.rate(self.step);
+                let (adam, workspace) = (&mut self.adam, &self.workspace);
+                self.net.update_params(|params| adam.step(params, workspace.gradient(), rate))?;
+                self.ema.update(self.net.params())?;
+                self.skipped_in_a_row = 0;
+                if let Some(gradient) = self.times.due(self.step + 1) {
+                    self.learn_times(gradient)?;
+                }
+                (loss, gradient)
+            }
+            Err(value) => {
+                self.skip(value)?;
+                (value, f64::NAN)
+            }
+        };
         self.step += 1;
-        Ok(StepReport { step: self.step, loss, gradient })
+        Ok(StepReport { step: self.step, loss, gradient, times, skipped: self.skipped })
+    }
+
+    /// Counts a step that is left out.
+    fn skip(&mut self, loss: f64) -> Result<(), TrainError> {
+        self.skipped += 1;
+        self.skipped_in_a_row += 1;
+        if self.skipped_in_a_row < MAX_SKIPPED_IN_A_ROW {
+            return Ok(());
+        }
+        let row = self.losses.iter().position(|l| !l.is_finite()).unwrap_or(0);
+        let (step, s, times) = (self.step, self.batch.s[row], self.skipped_in_a_row);
+        Err(TrainError::NotFinite { step, loss, row, data_row: self.picks[row], s, times })
+    }
+
+    fn time_report(&self) -> TimeReport {
+        let n = self.losses.len() as f64;
+        let span = self.config.t_end - self.config.s_min;
+        let (mut sum, mut absolute, mut square, mut uniform) = (0.0, 0.0, 0.0, 0.0);
+        for (loss, log_q) in self.losses.iter().zip(&self.log_q) {
+            // The rows' losses carry the factor 1/n.
+            let value = loss * n;
+            sum += value;
+            absolute += value.abs();
+            square += value * value;
+            uniform += value * value * log_q.exp() * span;
+        }
+        let second_moment = square / n;
+        TimeReport {
+            variance: second_moment - (sum / n).powi(2),
+            second_moment,
+            second_moment_uniform: uniform / n,
+            effective_share: if square > 0.0 { absolute * absolute / (n * square) } else { 1.0 },
+        }
+    }
+
+    /// One step of the proposal on the batch that the network has just seen.
+    fn learn_times(&mut self, gradient: FlowGradient) -> Result<(), TrainError> {
+        let n = self.losses.len() as f64;
+        let of_row = |(loss, log_q): (&f64, &f64)| loss * n * log_q.exp();
+        let losses: Vec<f64> = self.losses.iter().zip(&self.log_q).map(of_row).collect();
+        match gradient {
+            FlowGradient::Unbiased => self.times.learn(&losses, None),
+            FlowGradient::Reparameterised => {
+                let slopes = self.loss_slopes()?;
+                self.times.learn(&losses, Some(&slopes))
+            }
+        }
+    }
+
+    /// dℓ/ds of the batch's rows with Y_s held fixed, by central differences: the loss is smooth in ln s, so a step of 1e-2 there costs less
+    /// than the network's single precision.
+    fn loss_slopes(&self) -> Result<Vec<f64>, TrainError> {
+        const STEP: f64 = 1e-2;
+        let (m, n) = (self.manifold.ambient_dim(), self.losses.len());
+        let mut workspace = self.net.train_workspace(self.config.lanes);
+        let mut sides = [vec![0.0; n], vec![0.0; n]];
+        let probes = Streams::new(self.config.seed, "train-probes").part(self.step);
+        let y0 = Rows::new(&self.y0, m).map_err(SolveError::from)?;
+        for (side, losses) in [-STEP, STEP].into_iter().zip(&mut sides) {
+            let mut batch = self.batch.clone();
+            batch.weight.fill(1.0);
+            for s in &mut batch.s {
+                *s *= side.exp();
+            }
+            let (manifold, prior) = (self.manifold.as_ref(), self.prior.as_ref());
+            batch.prepare(manifold, prior, self.config.loss, self.kernel.as_ref(), y0, &probes)?;
+            let form = batch.row_loss(manifold, self.config.loss);
+            self.net.loss_gradient(batch.input(m)?, &form, &mut workspace, losses, None)?;
+        }
+        let [below, above] = sides;
+        let slope = |((s, below), above): ((&f64, f64), f64)| (above - below) / (2.0 * STEP * s);
+        Ok(self.batch.s.iter().zip(below).zip(above).map(slope).collect())
     }
 
     /// Rows with replacement, times from q, noise, and what the loss needs there.
@@ -204,15 +343,15 @@ impl Trainer {
         let (n, seed) = (self.config.batch, self.config.seed);
         let rows = self.data.len() / m;
         let picks = Streams::new(seed, "train-rows").part(self.step);
-        for (i, y0) in self.y0.chunks_exact_mut(m).enumerate() {
+        for (i, (y0, picked)) in self.y0.chunks_exact_mut(m).zip(&mut self.picks).enumerate() {
             let pick = (picks.stream(i as u64, 0).uniform() * rows as f64) as usize;
-            let pick = pick.min(rows - 1);
-            y0.copy_from_slice(&self.data[pick * m..(pick + 1) * m]);
+            *picked = pick.min(rows - 1);
+            y0.copy_from_slice(&self.data[*picked * m..(*picked + 1) * m]);
         }
         let times = Streams::new(seed, "train-times");
-        self.proposal.fill(&times, self.step, &mut self.batch.s, &mut self.batch.weight);
-        for weight in &mut self.batch.weight {
-            *weight = (-*weight).exp() / n as f64;
+        self.times.fill(&times, self.step, &mut self.batch.s, &mut self.log_q);
+        for (weight, log_q) in self.batch.weight.iter_mut().zip(&self.log_q) {
+            *weight = (-log_q).exp() / n as f64;
         }
         let noise = Streams::new(seed, "train-noise").part(self.step);
         let y0 = Rows::new(&self.y0, m).map_err(SolveError::from)?;
@@ -226,8 +365,13 @@ impl Trainer {
 
     /// The model with the averaged weights.
     pub fn model(&self) -> Result<Diffusion, TrainError> {
+        self.model_with(self.ema.weights())
+    }
+
+    /// The model with these weights.
+    pub fn model_with(&self, weights: &[f32]) -> Result<Diffusion, TrainError> {
         let mut net = self.net.clone();
-        net.set_params(self.ema.weights())?;
+        net.set_params(weights)?;
         Ok(Diffusion {
             manifold: Arc::clone(&self.manifold),
             prior: Arc::clone(&self.prior),
