@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 /// Module → the modules it may use besides itself.
-const ALLOWED: [(&str, &[&str]); 28] = [
+const ALLOWED: [(&str, &[&str]); 31] = [
     ("error", &[]),
     ("rows", &["error"]),
     ("linalg", &[]),
@@ -56,6 +56,9 @@ const ALLOWED: [(&str, &[&str]); 28] = [
             "model",
         ],
     ),
+    ("ode_density", &["error", "rows", "manifold", "density", "model", "likelihood", "sample"]),
+    ("stats", &["rng"]),
+    ("mass", &["error", "rng", "rows", "manifold", "prior", "density", "stats"]),
     ("nn", &["rng", "rows", "error"]),
     ("optim", &["nn"]),
     ("time", &["rng"]),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use thiserror::Error;
 
-use super::times::Times;
+use super::times::{Learner, Times};
 use super::{TrainError, Trainer};
 use crate::checkpoint::Checkpoint;
 use crate::optim::{Adam, AdamConfig, OptimError};
@@ -50,7 +50,8 @@ impl Trainer {
         values.insert("step".into(), self.step.into());
         values.insert("skipped".into(), self.skipped.into());
         values.insert("skipped_in_a_row".into(), self.skipped_in_a_row.into());
-        if let Times::Learned { flow, adam, .. } = &self.times {
+        if let Times::Learned(learner) = &self.times {
+            let Learner { flow, adam, .. } = learner.as_ref();
             values.insert("flow_steps".into(), adam.steps().into());
             let (first, second) = adam.moments();
             arrays.insert("flow.params".into(), flow.params().to_vec());
@@ -82,7 +83,8 @@ impl Trainer {
         let step = number("step")?;
         let skipped = number("skipped")?;
         let skipped_in_a_row = number("skipped_in_a_row")?;
-        if let Times::Learned { flow, adam, .. } = &mut self.times {
+        if let Times::Learned(learner) = &mut self.times {
+            let Learner { flow, adam, .. } = learner.as_mut();
             let steps = number("flow_steps")?;
             let mut array = |name: &'static str| {
                 let found: Vec<f64> =

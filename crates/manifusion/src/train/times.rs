@@ -48,7 +48,15 @@ pub enum FlowGradient {
 /// The proposal of a run in progress.
 pub(super) enum Times {
     Fixed(Box<dyn Proposal>),
-    Learned { flow: SigmoidalFlow, adam: Adam<f64>, settings: LearnedTimes, draws: Vec<Draw> },
+    Learned(Box<Learner>),
+}
+
+/// The flow with its optimiser and the draws of the last batch.
+pub(super) struct Learner {
+    pub(super) flow: SigmoidalFlow,
+    pub(super) adam: Adam<f64>,
+    settings: LearnedTimes,
+    draws: Vec<Draw>,
 }
 
 impl Times {
@@ -64,7 +72,7 @@ impl Times {
             TimeSampling::Learned(settings) => {
                 let flow = SigmoidalFlow::new(settings.flow, s_min, t_end, seed)?;
                 let adam = Adam::new(AdamConfig::default(), flow.params().len())?;
-                Self::Learned { flow, adam, settings, draws: Vec::new() }
+                Self::Learned(Box::new(Learner { flow, adam, settings, draws: Vec::new() }))
             }
         })
     }
@@ -73,7 +81,7 @@ impl Times {
     pub(super) fn proposal(&self) -> &dyn Proposal {
         match self {
             Self::Fixed(proposal) => proposal.as_ref(),
-            Self::Learned { flow, .. } => flow,
+            Self::Learned(learner) => &learner.flow,
         }
     }
 
@@ -81,7 +89,8 @@ impl Times {
     pub(super) fn fill(&mut self, streams: &Streams, step: u64, s: &mut [f64], log_q: &mut [f64]) {
         match self {
             Self::Fixed(proposal) => proposal.fill(streams, step, s, log_q),
-            Self::Learned { flow, draws, .. } => {
+            Self::Learned(learner) => {
+                let Learner { flow, draws, .. } = learner.as_mut();
                 let n = s.len() as f64;
                 draws.clear();
                 for (i, (s, log_q)) in s.iter_mut().zip(log_q).enumerate() {
@@ -97,8 +106,8 @@ impl Times {
     /// Which gradient is due after this many steps of the network, if any.
     pub(super) fn due(&self, step: u64) -> Option<FlowGradient> {
         match self {
-            Self::Learned { settings, .. } if step % settings.every.max(1) == 0 => {
-                Some(settings.gradient)
+            Self::Learned(learner) if step.is_multiple_of(learner.settings.every.max(1)) => {
+                Some(learner.settings.gradient)
             }
             _ => None,
         }
@@ -111,16 +120,14 @@ impl Times {
         losses: &[f64],
         slopes: Option<&[f64]>,
     ) -> Result<(), TrainError> {
-        let Self::Learned { flow, adam, settings, draws } = self else { return Ok(()) };
+        let Self::Learned(learner) = self else { return Ok(()) };
+        let Learner { flow, adam, settings, draws } = learner.as_mut();
         let mut gradient = vec![0.0; flow.params().len()];
-        match slopes {
-            Some(slopes) => {
-                flow.pathwise_variance_gradient(draws, losses, slopes, &mut gradient)?;
-            }
-            None => {
-                let s: Vec<f64> = draws.iter().map(|draw| draw.s).collect();
-                flow.variance_gradient(&s, losses, &mut gradient)?;
-            }
+        if let Some(slopes) = slopes {
+            flow.pathwise_variance_gradient(draws, losses, slopes, &mut gradient)?;
+        } else {
+            let s: Vec<f64> = draws.iter().map(|draw| draw.s).collect();
+            flow.variance_gradient(&s, losses, &mut gradient)?;
         }
         // A gradient that is not finite teaches nothing; the network's own step has been checked already.
         if gradient.iter().all(|g| g.is_finite()) {
