@@ -6,7 +6,7 @@ mod common;
 use std::sync::Arc;
 
 use common::mean_se;
-use manifusion::checkpoint::Checkpoint;
+use manifusion::checkpoint::{Arrays, Checkpoint};
 use manifusion::data::Synthetic;
 use manifusion::divergence::{Estimator, ProbeLaw};
 use manifusion::likelihood::{OdeLikelihoodOptions, log_density};
@@ -20,7 +20,7 @@ use manifusion::prior::default_prior;
 use manifusion::rows::Rows;
 use manifusion::time::FlowConfig;
 use manifusion::train::{
-    FlowGradient, LearnedTimes, TimeSampling, TrainConfig, TrainError, Trainer, TrainerState,
+    FlowGradient, LearnedTimes, TimeSampling, TrainConfig, TrainError, Trainer,
 };
 
 fn config(m: usize, t_end: f64, loss: LossKind, steps: u64) -> TrainConfig {
@@ -170,7 +170,7 @@ fn a_restored_run_goes_on_in_the_same_bits() {
         for _ in 0..19 {
             first.step().unwrap();
         }
-        let mut own = TrainerState::default();
+        let mut own = Arrays::default();
         own.values.insert("note".into(), "mine".into());
         let bytes = first.checkpoint(own.clone()).to_bytes().unwrap();
         let mut second = small_trainer(times, loss);
@@ -179,8 +179,7 @@ fn a_restored_run_goes_on_in_the_same_bits() {
         for _ in 19..40 {
             second.step().unwrap();
         }
-        let end =
-            |trainer: &Trainer| trainer.checkpoint(TrainerState::default()).to_bytes().unwrap();
+        let end = |trainer: &Trainer| trainer.checkpoint(Arrays::default()).to_bytes().unwrap();
         assert!(end(&whole) == end(&second), "{gradient:?}");
     }
     let mut other = small_trainer(TimeSampling::LogUniform, LossKind::Denoising);

@@ -20,7 +20,7 @@ use crate::rng::Streams;
 use crate::rows::{Rows, RowsMut};
 use crate::time::{Proposal, TimeError};
 
-pub use state::{RestoreError, TrainerState};
+pub use state::RestoreError;
 pub use times::{FlowGradient, LearnedTimes, TimeSampling};
 
 use times::Times;

@@ -1,23 +1,11 @@
 //! What a run must remember to go on in the same bits. Random numbers are functions of (seed, step), so none of their state is kept.
 
-use std::collections::BTreeMap;
-
-use serde_json::Value;
 use thiserror::Error;
 
 use super::times::{Learner, Times};
 use super::{TrainError, Trainer};
-use crate::checkpoint::Checkpoint;
+use crate::checkpoint::{Arrays, Checkpoint};
 use crate::optim::{Adam, AdamConfig, OptimError};
-
-/// The numbers of a checkpoint that are the caller's own.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct TrainerState {
-    /// Anything that is not an array.
-    pub values: BTreeMap<String, Value>,
-    /// Arrays.
-    pub arrays: BTreeMap<String, Vec<f64>>,
-}
 
 /// Why a checkpoint does not belong to a run.
 #[derive(Debug, Error)]
@@ -45,8 +33,8 @@ pub enum RestoreError {
 
 impl Trainer {
     /// Everything that the run needs to go on, with the caller's own state beside it.
-    pub fn checkpoint(&self, own: TrainerState) -> Checkpoint<f32> {
-        let TrainerState { mut values, mut arrays } = own;
+    pub fn checkpoint(&self, own: Arrays) -> Checkpoint<f32> {
+        let Arrays { mut values, mut arrays } = own;
         values.insert("step".into(), self.step.into());
         values.insert("skipped".into(), self.skipped.into());
         values.insert("skipped_in_a_row".into(), self.skipped_in_a_row.into());
@@ -68,7 +56,7 @@ impl Trainer {
     }
 
     /// Puts a fresh run where a checkpoint left another one of the same configuration; returns the caller's own state.
-    pub fn restore(&mut self, checkpoint: Checkpoint<f32>) -> Result<TrainerState, RestoreError> {
+    pub fn restore(&mut self, checkpoint: Checkpoint<f32>) -> Result<Arrays, RestoreError> {
         let Checkpoint { net, adam, ema, extra: mut values, extra_tensors: mut arrays } =
             checkpoint;
         if net.config() != self.net.config() {
@@ -102,6 +90,6 @@ impl Trainer {
         }
         (self.step, self.skipped, self.skipped_in_a_row) = (step, skipped, skipped_in_a_row);
         (self.net, self.adam, self.ema) = (net, adam, ema);
-        Ok(TrainerState { values, arrays })
+        Ok(Arrays { values, arrays })
     }
 }

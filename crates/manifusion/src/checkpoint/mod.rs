@@ -5,6 +5,8 @@
 //! The metadata has one entry, `manifusion`: a JSON text with the format's version, the network's
 //! configuration and the state that is not a tensor.
 
+mod arrays;
+
 use safetensors::tensor::{Dtype, SafeTensorError, SafeTensors, TensorView, serialize};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
@@ -14,6 +16,8 @@ use thiserror::Error;
 
 use crate::nn::{Mlp, NetConfig, NnError, ParamLayout, ParamView, Real};
 use crate::optim::{Adam, AdamConfig, Ema, OptimError};
+
+pub use arrays::Arrays;
 
 /// The version that this program writes, and the newest that it reads.
 pub const FORMAT_VERSION: u32 = 1;
@@ -161,15 +165,7 @@ impl<T: Real> Checkpoint<T> {
             ema: self.ema.as_ref().map(|ema| EmaState { decay: ema.decay() }),
             extra: self.extra.clone(),
         };
-        let text =
-            serde_json::to_string(&header).map_err(|source| CheckpointError::Header { source })?;
-        let tensors = self.tensors();
-        let views: Result<Vec<_>, _> = tensors
-            .iter()
-            .map(|t| Ok((t.name.as_str(), TensorView::new(t.dtype, t.shape.clone(), &t.bytes)?)))
-            .collect();
-        let metadata = Some(HashMap::from([(KEY.to_owned(), text)]));
-        views.and_then(|views| serialize(views, metadata)).map_err(not_safetensors)
+        serialize_tensors(&header, &self.tensors())
     }
 
     fn tensors(&self) -> Vec<Tensor> {
@@ -195,10 +191,8 @@ impl<T: Real> Checkpoint<T> {
 
     /// A checkpoint from a file's bytes.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, CheckpointError> {
-        check_complete(bytes)?;
-        let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(not_safetensors)?;
-        let header = read_header::<T>(metadata.metadata().as_ref())?;
-        let file = SafeTensors::deserialize(bytes).map_err(not_safetensors)?;
+        let (text, file) = open(bytes)?;
+        let header = read_header::<T>(&text)?;
         let mut net = Mlp::<T>::new(header.config, 0)?;
         net.set_actnorm_ready(header.actnorm_ready);
         if let Some(fourier) = net.config().fourier {
@@ -221,38 +215,86 @@ impl<T: Real> Checkpoint<T> {
                 Some(Ema::new(decay, &read_parts::<T>(&file, "ema", &layout)?)?)
             }
         };
-        let extra_tensors = file
-            .iter()
-            .filter_map(|(name, view)| Some((name.strip_prefix("extra.")?.to_owned(), view)))
-            .map(|(name, view)| Ok((name, numbers::<f64>(view.data()))))
-            .collect::<Result<_, CheckpointError>>()?;
+        let extra_tensors = extra_numbers(&file)?;
         Ok(Self { net, adam, ema, extra: header.extra, extra_tensors })
     }
 
     /// Writes the file next to its place, waits until it is on the disk and then moves it there, so
     /// that a crash at any moment leaves the old checkpoint or the new one.
     pub fn write(&self, path: &Path) -> Result<(), CheckpointError> {
-        let bytes = self.to_bytes()?;
-        let mut name = path.file_name().unwrap_or_default().to_owned();
-        name.push(".partial");
-        let partial = path.with_file_name(name);
-        let io = |source| CheckpointError::Io { path: path.to_owned(), source };
-        let mut file = std::fs::File::create(&partial).map_err(io)?;
-        file.write_all(&bytes).and_then(|()| file.sync_all()).map_err(io)?;
-        std::fs::rename(&partial, path).map_err(io)?;
-        // The new name is safe once the folder is; not every system lets a folder be opened.
-        let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        if let Ok(folder) = std::fs::File::open(folder) {
-            folder.sync_all().map_err(io)?;
-        }
-        Ok(())
+        write_file(path, &self.to_bytes()?)
     }
 
     /// Reads a file.
     pub fn read(path: &Path) -> Result<Self, CheckpointError> {
-        let io = |source| CheckpointError::Io { path: path.to_owned(), source };
-        Self::from_bytes(&std::fs::read(path).map_err(io)?)
+        Self::from_bytes(&read_file(path)?)
     }
+}
+
+/// A file's bytes from its header and tensors.
+fn serialize_tensors(
+    header: &impl Serialize,
+    tensors: &[Tensor],
+) -> Result<Vec<u8>, CheckpointError> {
+    let text =
+        serde_json::to_string(header).map_err(|source| CheckpointError::Header { source })?;
+    let views: Result<Vec<_>, _> = tensors
+        .iter()
+        .map(|t| Ok((t.name.as_str(), TensorView::new(t.dtype, t.shape.clone(), &t.bytes)?)))
+        .collect();
+    let metadata = Some(HashMap::from([(KEY.to_owned(), text)]));
+    views.and_then(|views| serialize(views, metadata)).map_err(not_safetensors)
+}
+
+/// Our header's text, of a version that can be read, and the tensors of a file.
+fn open(bytes: &[u8]) -> Result<(String, SafeTensors<'_>), CheckpointError> {
+    check_complete(bytes)?;
+    let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(not_safetensors)?;
+    let text = metadata.metadata().as_ref().and_then(|map| map.get(KEY));
+    let text = text.ok_or(CheckpointError::NoHeader)?.clone();
+    // The version first: a later format may have another header.
+    let found = serde_json::from_str::<Version>(&text)
+        .map_err(|source| CheckpointError::Header { source })?
+        .format_version;
+    if found > FORMAT_VERSION {
+        return Err(CheckpointError::NewerFormat { found, supported: FORMAT_VERSION });
+    }
+    let file = SafeTensors::deserialize(bytes).map_err(not_safetensors)?;
+    Ok((text, file))
+}
+
+/// The tensors `extra.NAME` by name.
+fn extra_numbers(file: &SafeTensors<'_>) -> Result<BTreeMap<String, Vec<f64>>, CheckpointError> {
+    let mut found = BTreeMap::new();
+    for (name, view) in file.iter() {
+        if let Some(short) = name.strip_prefix("extra.") {
+            let shape: usize = view.shape().iter().product();
+            found.insert(short.to_owned(), read::<f64>(file, name, &[shape])?);
+        }
+    }
+    Ok(found)
+}
+
+/// Writes the file next to its place, waits until it is on the disk and then moves it there, so that a crash at any moment leaves the
+/// old file or the new one.
+fn write_file(path: &Path, bytes: &[u8]) -> Result<(), CheckpointError> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".partial");
+    let partial = path.with_file_name(name);
+    let io = |source| CheckpointError::Io { path: path.to_owned(), source };
+    let mut file = std::fs::File::create(&partial).map_err(io)?;
+    file.write_all(bytes).and_then(|()| file.sync_all()).map_err(io)?;
+    std::fs::rename(&partial, path).map_err(io)?;
+    // The new name is safe once the folder is; not every system lets a folder be opened.
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if let Ok(folder) = std::fs::File::open(folder) {
+        folder.sync_all().map_err(io)?;
+    }
+    Ok(())
+}
+
+fn read_file(path: &Path) -> Result<Vec<u8>, CheckpointError> {
+    std::fs::read(path).map_err(|source| CheckpointError::Io { path: path.to_owned(), source })
 }
 
 fn not_safetensors(source: SafeTensorError) -> CheckpointError {
@@ -284,16 +326,8 @@ fn check_complete(bytes: &[u8]) -> Result<(), CheckpointError> {
     if found < expected { Err(CheckpointError::Truncated { found, expected }) } else { Ok(()) }
 }
 
-fn read_header<T: Real>(
-    metadata: Option<&HashMap<String, String>>,
-) -> Result<Header, CheckpointError> {
-    let text = metadata.and_then(|map| map.get(KEY)).ok_or(CheckpointError::NoHeader)?;
+fn read_header<T: Real>(text: &str) -> Result<Header, CheckpointError> {
     let parse = |source| CheckpointError::Header { source };
-    // The version first: a later format may have another header.
-    let found = serde_json::from_str::<Version>(text).map_err(parse)?.format_version;
-    if found > FORMAT_VERSION {
-        return Err(CheckpointError::NewerFormat { found, supported: FORMAT_VERSION });
-    }
     let header: Header = serde_json::from_str(text).map_err(parse)?;
     if header.scalar != T::NAME {
         let expected = T::NAME;
