@@ -87,7 +87,9 @@ impl Split {
         self.test_in_train as f64 / self.test.len() as f64
     }
 
-    /// SHA-256 of settings and indices: equal for equal splits, on every machine.
+    /// SHA-256 of settings and indices, equal for equal splits on every machine. The bytes, little-endian: the text
+    /// "manifusion split 1", the three fractions as f64, the seed as u64, dedup and grouped as one byte each, the number of rows as
+    /// u64, and for each part its length and its indices as u64.
     pub fn hash(&self) -> String {
         let SplitSettings { fractions, seed, dedup } = self.settings;
         let mut bytes = b"manifusion split 1".to_vec();

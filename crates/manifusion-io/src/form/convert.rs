@@ -56,11 +56,22 @@ pub(crate) fn to_point(
         Form::Xyz | Form::Matrix | Form::Ambient => return from_ambient(manifold, row, point),
     }
     // What is left is exact up to rounding; this removes the rounding.
-    for x in point.iter_mut() {
-        *x += 0.0; // −0 and 0 are one coordinate
-    }
-    manifold.project_point(point).map_err(|e| e.to_string())?;
+    settle(manifold, point)?;
     Ok(0.0)
+}
+
+/// Onto the manifold: by its point map, on a hyperboloid by its height, which keeps more digits far out. −0 becomes 0, so that
+/// equal points are equal bits.
+fn settle(manifold: &dyn Manifold, point: &mut [f64]) -> Result<(), String> {
+    if let Kind::Hyperboloid { curvature, .. } = manifold.kind() {
+        point[0] = radius(curvature).hypot(length(&point[1..]));
+    } else {
+        manifold.project_point(point).map_err(|e| e.to_string())?;
+    }
+    for x in point {
+        *x += 0.0;
+    }
+    Ok(())
 }
 
 /// `row ←` the point's coordinates in the form.
@@ -170,8 +181,9 @@ fn from_quaternion(q: [f64; 4], point: &mut [f64]) -> Result<f64, String> {
     if !((norm - 1.0).abs() <= TOLERANCE) {
         return Err(format!("the quaternion's length is {norm:.6}, not 1 within {TOLERANCE}"));
     }
-    for (x, r) in point.iter_mut().zip(matrix_of_quaternion(q.map(|v| v / norm))) {
-        *x = r + 0.0;
+    point.copy_from_slice(&matrix_of_quaternion(q.map(|v| v / norm)));
+    for x in point {
+        *x += 0.0;
     }
     Ok((norm - 1.0).abs())
 }
@@ -231,8 +243,7 @@ fn from_lorentz(manifold: &dyn Manifold, row: &[f64], point: &mut [f64]) -> Resu
         return Err(format!("x0 = {} is not {height:.6}, the height above the others", row[0]));
     }
     point.copy_from_slice(row);
-    point[0] = height;
-    manifold.project_point(point).map_err(|e| e.to_string())?;
+    settle(manifold, point)?;
     Ok(off)
 }
 
@@ -258,10 +269,8 @@ fn from_ambient(manifold: &dyn Manifold, row: &[f64], point: &mut [f64]) -> Resu
     if !(residual <= TOLERANCE * scale) {
         return Err(off_manifold(manifold, row, residual));
     }
-    for (x, v) in point.iter_mut().zip(row) {
-        *x = v + 0.0;
-    }
-    manifold.project_point(point).map_err(|e| e.to_string())?;
+    point.copy_from_slice(row);
+    settle(manifold, point)?;
     let moved = point.iter().zip(row).map(|(x, v)| (x - v).powi(2)).sum::<f64>().sqrt();
     Ok(moved)
 }
