@@ -42,6 +42,7 @@ pub mod likelihood;
 pub mod linalg;
 pub mod loss;
 pub mod manifold;
+pub mod mixture;
 pub mod model;
 mod network;
 pub mod nn;

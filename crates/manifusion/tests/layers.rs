@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 /// Module → the modules it may use besides itself.
-const ALLOWED: [(&str, &[&str]); 28] = [
+const ALLOWED: [(&str, &[&str]); 29] = [
     ("error", &[]),
     ("rows", &["error"]),
     ("linalg", &[]),
@@ -54,6 +54,13 @@ const ALLOWED: [(&str, &[&str]); 28] = [
             "sde",
             "field",
             "model",
+        ],
+    ),
+    (
+        "mixture",
+        &[
+            "error", "linalg", "rng", "rows", "parallel", "manifold", "prior", "kernel", "path",
+            "field", "density",
         ],
     ),
     ("nn", &["rng", "rows", "error"]),
