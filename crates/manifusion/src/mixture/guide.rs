@@ -80,7 +80,8 @@ impl Guide {
         let accuracy = Accuracy::merged(heat.space.dim, MERGE);
         let (weights, prior_weight) = (mixture.weights(), mixture.prior_weight());
         let kernels = Kernels::new(&heat.space, accuracy, &squares, weights, prior_weight);
-        let cross = folds.map(|folds| Cross::new(heat, mixture.num_centres(), folds)).transpose()?;
+        let cross =
+            folds.map(|folds| Cross::new(heat, mixture.num_centres(), folds)).transpose()?;
         Ok(Self {
             manifold: Arc::clone(&mixture.manifold),
             prior: Arc::clone(&mixture.prior),
@@ -116,7 +117,13 @@ impl Guide {
             let mut row = RowScore::new(self);
             for (i, a) in chunk.chunks_exact_mut(m).enumerate() {
                 let fold = cross.fold_of[centre[first + i]] as usize;
-                row.evaluate(&cross.without[fold], i, x.row(first + i), s[first + i], Order::Score)?;
+                row.evaluate(
+                    &cross.without[fold],
+                    i,
+                    x.row(first + i),
+                    s[first + i],
+                    Order::Score,
+                )?;
                 row.score(a);
             }
             Ok(())

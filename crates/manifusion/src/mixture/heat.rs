@@ -90,8 +90,7 @@ impl Heat {
     ) -> Result<Vec<f64>, SolveError> {
         let squares: Vec<f64> = bandwidths.iter().map(|b| b * b).collect();
         let accuracy = Accuracy::merged(self.space.dim, FIT_MERGE);
-        let kernels =
-            Kernels::new(&self.space, accuracy, &squares, &vec![1.0; squares.len()], 1.0);
+        let kernels = Kernels::new(&self.space, accuracy, &squares, &vec![1.0; squares.len()], 1.0);
         let noised = kernels.at(&self.space, 0.0);
         let columns = 1 + squares.len();
         let mut out = vec![0.0; centres.len() * columns];

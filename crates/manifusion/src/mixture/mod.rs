@@ -230,7 +230,8 @@ impl KernelMixture {
             return Err(SolveError::Setting { name: "sum of weights", value: total, expected });
         }
         if weights.len() != 1 + bandwidths.len() || nll.len() != 1 {
-            let expected = "one weight for the prior and one per bandwidth, and one leave_one_out_nll";
+            let expected =
+                "one weight for the prior and one per bandwidth, and one leave_one_out_nll";
             let value = weights.len() as f64;
             return Err(SolveError::Setting { name: "number of weights", value, expected });
         }
@@ -398,8 +399,7 @@ fn law(centred: Centred, bandwidths: &[f64], weights: &[f64]) -> Law {
         Centred::Heat(heat) => {
             let squares: Vec<f64> = bandwidths.iter().map(|b| b * b).collect();
             let accuracy = Accuracy::exact(heat.space.dim);
-            let kernels =
-                Kernels::new(&heat.space, accuracy, &squares, &weights[1..], weights[0]);
+            let kernels = Kernels::new(&heat.space, accuracy, &squares, &weights[1..], weights[0]);
             Law::Heat { heat: Arc::new(heat), kernels }
         }
     }

@@ -114,11 +114,8 @@ impl Radial {
 
     /// C without its constant, and log K(0) + (d/2) log 2πV.
     fn correction(&self, variance: f64) -> (Vec<f64>, f64) {
-        let mut coefficients = if self.table.is_empty() {
-            self.fit(variance)
-        } else {
-            self.interpolate(variance)
-        };
+        let mut coefficients =
+            if self.table.is_empty() { self.fit(variance) } else { self.interpolate(variance) };
         let constant = coefficients.pop().unwrap_or(0.0);
         // Narrow kernels feel little of the curvature: most of their coefficients vanish.
         while coefficients.last().is_some_and(|c| c.abs() < self.tolerance) {

@@ -290,7 +290,8 @@ fn times_skew(x: &[f64], v: &[f64], factor: f64, out: &mut [f64]) {
 /// of the matrix's, read from the row with the largest diagonal.
 fn quaternion(x: &[f64]) -> Scratch {
     let trace = x[0] + x[4] + x[8];
-    let diagonal = [1.0 + trace, 1.0 + 2.0 * x[0] - trace, 1.0 + 2.0 * x[4] - trace, 1.0 + 2.0 * x[8] - trace];
+    let diagonal =
+        [1.0 + trace, 1.0 + 2.0 * x[0] - trace, 1.0 + 2.0 * x[4] - trace, 1.0 + 2.0 * x[8] - trace];
     let mut largest = 0;
     for i in 1..4 {
         if diagonal[i] > diagonal[largest] {

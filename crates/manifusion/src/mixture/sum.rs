@@ -226,7 +226,9 @@ impl Noised {
         let Workspace { point, score, hessian, .. } = work;
         for block in &space.blocks {
             let Shape::Flat { .. } = block.shape else { continue };
-            for (v, x) in score[block.tangent.clone()].iter_mut().zip(&point.inner[block.inner.clone()]) {
+            for (v, x) in
+                score[block.tangent.clone()].iter_mut().zip(&point.inner[block.inner.clone()])
+            {
                 *v = -x;
             }
         }
@@ -267,7 +269,12 @@ impl Noised {
 
     /// The log of each component's density at the point in `work.point`, without its weight, over `total` centres: the mean of K
     /// with the point's own kernel left out.
-    pub(super) fn leave_one_out(&self, centres: Centres<'_>, work: &mut Workspace, out: &mut [f64]) {
+    pub(super) fn leave_one_out(
+        &self,
+        centres: Centres<'_>,
+        work: &mut Workspace,
+        out: &mut [f64],
+    ) {
         for (component, out) in self.components.iter().zip(out) {
             self.sum(component, centres, Order::Value, work);
             // The own kernel is one peak; merging may leave a little less than it.
@@ -293,13 +300,37 @@ impl Noised {
         match (&centres.space.blocks[..], &component.forms[..]) {
             ([block], [form]) => match block.shape {
                 Shape::Sphere { dim: 2, quotient: false } => {
-                    sphere_sum::<2, 3, false>(component, form, centres.view, point, cells, order, sums);
+                    sphere_sum::<2, 3, false>(
+                        component,
+                        form,
+                        centres.view,
+                        point,
+                        cells,
+                        order,
+                        sums,
+                    );
                 }
                 Shape::Sphere { dim: 3, quotient: false } => {
-                    sphere_sum::<3, 4, false>(component, form, centres.view, point, cells, order, sums);
+                    sphere_sum::<3, 4, false>(
+                        component,
+                        form,
+                        centres.view,
+                        point,
+                        cells,
+                        order,
+                        sums,
+                    );
                 }
                 Shape::Sphere { dim: 3, quotient: true } => {
-                    sphere_sum::<3, 4, true>(component, form, centres.view, point, cells, order, sums);
+                    sphere_sum::<3, 4, true>(
+                        component,
+                        form,
+                        centres.view,
+                        point,
+                        cells,
+                        order,
+                        sums,
+                    );
                 }
                 _ => product_sum(component, centres, point, cells, order, sums),
             },
@@ -341,7 +372,10 @@ impl Noised {
                 if kept == 1.0 {
                     continue;
                 }
-                open.extend([(node.right, share * (1.0 - kept)), (index + 1, share * (1.0 - kept))]);
+                open.extend([
+                    (node.right, share * (1.0 - kept)),
+                    (index + 1, share * (1.0 - kept)),
+                ]);
             } else {
                 open.extend([(node.right, share), (index + 1, share)]);
             }
@@ -414,7 +448,8 @@ fn sphere_sum<const D: usize, const W: usize, const QUOTIENT: bool>(
     sums: &mut Sums,
 ) {
     let x: [f64; W] = std::array::from_fn(|j| point.inner[j]);
-    let frame: [[f64; W]; D] = std::array::from_fn(|a| std::array::from_fn(|j| point.frame[a * W + j]));
+    let frame: [[f64; W]; D] =
+        std::array::from_fn(|a| std::array::from_fn(|j| point.frame[a * W + j]));
     let per_variance = component.per_variance[0];
     let (mut value, mut first, mut second) = (0.0, [0.0; D], [[0.0; D]; D]);
     for &(index, share) in cells {
@@ -434,8 +469,7 @@ fn sphere_sum<const D: usize, const W: usize, const QUOTIENT: bool>(
                 if q > *q_max {
                     continue;
                 }
-                let (k0, l1, l2) =
-                    narrow(*half_precision, *q_max, poly, q, epsilon, D as f64);
+                let (k0, l1, l2) = narrow(*half_precision, *q_max, poly, q, epsilon, D as f64);
                 t = 1.0 - 0.5 * q;
                 k = weight * k0;
                 // dq/dt = −2
@@ -505,13 +539,7 @@ fn narrow(
 
 /// K relative to the peak at ε = 0, and its derivatives in t.
 #[inline]
-fn wide(
-    value: &[f64],
-    change: &[f64],
-    t: f64,
-    epsilon: f64,
-    quotient: bool,
-) -> (f64, f64, f64) {
+fn wide(value: &[f64], change: &[f64], t: f64, epsilon: f64, quotient: bool) -> (f64, f64, f64) {
     let y = if quotient { t * t } else { t };
     let (mut k, mut k1, mut k2) = horner(value, y);
     if epsilon > 0.0 {
@@ -587,8 +615,7 @@ fn product_sum(
                     match form {
                         Form::Narrow { half_precision, q_max, poly } => {
                             sign = if quotient && t < 0.0 { -1.0 } else { 1.0 };
-                            let q: f64 =
-                                x.iter().zip(c).map(|(x, c)| (x - sign * c).powi(2)).sum();
+                            let q: f64 = x.iter().zip(c).map(|(x, c)| (x - sign * c).powi(2)).sum();
                             if q > *q_max {
                                 continue 'cells;
                             }

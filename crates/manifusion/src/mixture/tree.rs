@@ -139,15 +139,15 @@ impl Tree {
             squares[index] = squares[left] + squares[right] + mass[left] * share * apart;
         }
         let mut inner = vec![0.0; count * space.width];
-        for (metric, inner) in
-            mean.chunks_exact(width).zip(inner.chunks_exact_mut(space.width))
-        {
+        for (metric, inner) in mean.chunks_exact(width).zip(inner.chunks_exact_mut(space.width)) {
             space.from_metric(metric, inner);
         }
         let variance = squares
             .iter()
             .zip(&mass)
-            .map(|(squares, mass)| if *mass > 0.0 { squares / mass / space.dim as f64 } else { 0.0 })
+            .map(
+                |(squares, mass)| if *mass > 0.0 { squares / mass / space.dim as f64 } else { 0.0 },
+            )
             .collect();
         View { inner, total: mass[0], mass, variance }
     }

@@ -15,7 +15,8 @@ const CHUNK: usize = 16;
 /// log density of the isotropic wrapped normal at distance r, for the volume of g_L.
 fn log_kernel(space: &Lorentz, r: f64, std: f64) -> f64 {
     let d = space.dim() as f64;
-    -0.5 * (r / std).powi(2) - d * (std.ln() + 0.5 * std::f64::consts::TAU.ln())
+    -0.5 * (r / std).powi(2)
+        - d * (std.ln() + 0.5 * std::f64::consts::TAU.ln())
         - space.log_exp_jacobian(r)
 }
 
