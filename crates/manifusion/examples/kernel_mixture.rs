@@ -144,8 +144,8 @@ fn guide(
     let (s_min, t_end) = (1e-6, 6.0f64);
     let path = NoisingPath::new(Arc::clone(manifold), Arc::clone(&prior), PathChoice::Exact)?;
     let streams = Streams::new(0, "batch");
-    let (n, rounds) = (512, 10);
-    let mut elapsed = 0.0;
+    let (n, rounds) = (512, 30);
+    let mut fastest = f64::INFINITY;
     for round in 0..rounds {
         let mut pick = streams.stream(round, 7);
         let centre: Vec<usize> =
@@ -156,7 +156,7 @@ fn guide(
         path.sample(Rows::new(&x, m)?, &s, &streams, round * n as u64, RowsMut::new(&mut y, m)?)?;
         let start = Instant::now();
         guide.cross_fitted(Rows::new(&y, m)?, &s, &centre, &mut vec![0.0; n * m])?;
-        elapsed += start.elapsed().as_secs_f64();
+        fastest = fastest.min(start.elapsed().as_secs_f64());
     }
     let test = &test[..test.len().min(1000 * m)];
     let model = Diffusion {
@@ -174,8 +174,8 @@ fn guide(
     let negative = |values: &[f64]| -values.iter().sum::<f64>() / values.len() as f64;
     let worst = found.log_p.iter().zip(&closed).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
     println!(
-        "  guide: {:.2} ms per batch of {n}; ODE NLL {:.4}, closed form {:.4}, worst difference {worst:.4}, {} points, {:.0} evaluations each, {seconds:.1} s",
-        1e3 * elapsed / rounds as f64,
+        "  guide: {:.2} ms per batch of {n} (fastest); ODE NLL {:.4}, closed form {:.4}, worst difference {worst:.4}, {} points, {:.0} evaluations each, {seconds:.1} s",
+        1e3 * fastest,
         negative(&found.log_p),
         negative(&closed),
         rows.len(),

@@ -94,6 +94,14 @@ impl Space {
         Ok(Self { blocks, width, dim })
     }
 
+    /// The shape, if there is one block.
+    pub(super) fn only_shape(&self) -> Option<Shape> {
+        match &self.blocks[..] {
+            [block] => Some(block.shape),
+            _ => None,
+        }
+    }
+
     /// `inner ←` the internal coordinates of a point of the manifold.
     pub(super) fn locate(&self, x: &[f64], inner: &mut [f64]) {
         for block in &self.blocks {

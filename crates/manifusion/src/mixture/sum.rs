@@ -1,8 +1,10 @@
 //! Sums of kernels over the cells of a tree: the mixture's density, score and Hessian at one point.
 
 use super::radial::{Form, Radial, horner};
-use super::space::{Point, Shape, Space};
+use super::space::{Point, QUATERNION_SCALE, Shape, Space};
 use super::tree::{Tree, View};
+use pulp::{Simd, WithSimd};
+
 use crate::linalg::{dot, scratch};
 use crate::prior::Prior;
 
@@ -12,6 +14,11 @@ const COINCIDENT: f64 = 0.02;
 /// Cells between this share of the opening size and the opening size are blended with their children, so that the field is smooth in
 /// the noise time.
 const BLEND_FROM: f64 = 0.8;
+
+/// Cells farther out are merged and dropped by what they contribute to the density found so far: their share of it times their squared
+/// size in standard deviations, and the share itself, at most.
+const FAR_MERGE: f64 = 1e-5;
+const FAR_DROP: f64 = 1e-9;
 
 /// How finely sums are taken.
 #[derive(Clone, Copy, Debug)]
@@ -187,19 +194,24 @@ impl Noised {
         let d = centres.space.dim;
         let log_prior = self.prior_weight.ln() + prior.log_density(x);
         let mut reference = log_prior;
-        let mut total = 1.0;
+        let mut total: f64 = 1.0;
         work.score.clear();
         work.score.resize(d, 0.0);
         work.hessian.clear();
         work.hessian.resize(if order == Order::Hessian { d * d } else { 0 }, 0.0);
         self.add_prior(centres.space, order, work);
         for component in &self.components {
-            self.sum(component, centres, order, work);
+            let log_factor = component.log_factor - centres.view.total.ln();
+            let log_share = if self.accuracy.merge > 0.0 {
+                log_factor - reference - total.ln()
+            } else {
+                f64::INFINITY
+            };
+            self.sum(component, log_share, centres, order, work);
             let Workspace { sums, score, hessian, .. } = work;
             if !(sums.value > 0.0) {
                 continue;
             }
-            let log_factor = component.log_factor - centres.view.total.ln();
             // The reference is the largest term so far, so that nothing overflows in high dimension.
             let log_term = log_factor + sums.value.ln();
             if log_term > reference {
@@ -276,7 +288,7 @@ impl Noised {
         out: &mut [f64],
     ) {
         for (component, out) in self.components.iter().zip(out) {
-            self.sum(component, centres, Order::Value, work);
+            self.sum(component, f64::INFINITY, centres, Order::Value, work);
             // The own kernel is one peak; merging may leave a little less than it.
             let others = work.sums.value - 1.0;
             *out = if others > TINY {
@@ -287,9 +299,30 @@ impl Noised {
         }
     }
 
-    /// Fills `work.sums` for one component.
-    fn sum(&self, component: &Component, centres: Centres<'_>, order: Order, work: &mut Workspace) {
-        self.collect(component, centres, work);
+    /// Fills `work.sums` for one component; `log_share` is the log of what one point at the peak adds to the density found so far,
+    /// relative to it.
+    fn sum(
+        &self,
+        component: &Component,
+        log_share: f64,
+        centres: Centres<'_>,
+        order: Order,
+        work: &mut Workspace,
+    ) {
+        match centres.space.only_shape() {
+            Some(Shape::Sphere { dim: 2, quotient: false }) => {
+                let distance2 = |x: &[f64], c: &[f64]| component.sphere_distance2::<3, false>(x, c);
+                self.collect(component, log_share, centres, distance2, work);
+            }
+            Some(Shape::Sphere { dim: 3, quotient: true }) => {
+                let distance2 = |x: &[f64], c: &[f64]| component.sphere_distance2::<4, true>(x, c);
+                self.collect(component, log_share, centres, distance2, work);
+            }
+            _ => {
+                let distance2 = |x: &[f64], c: &[f64]| component.distance2(centres.space, x, c);
+                self.collect(component, log_share, centres, distance2, work);
+            }
+        }
         let Workspace { point, cells, sums, .. } = work;
         let d = centres.space.dim;
         sums.value = 0.0;
@@ -297,52 +330,58 @@ impl Noised {
         sums.first.resize(d, 0.0);
         sums.second.clear();
         sums.second.resize(d * d, 0.0);
-        match (&centres.space.blocks[..], &component.forms[..]) {
-            ([block], [form]) => match block.shape {
-                Shape::Sphere { dim: 2, quotient: false } => {
-                    sphere_sum::<2, 3, false>(
-                        component,
-                        form,
-                        centres.view,
-                        point,
-                        cells,
-                        order,
-                        sums,
-                    );
-                }
-                Shape::Sphere { dim: 3, quotient: false } => {
-                    sphere_sum::<3, 4, false>(
-                        component,
-                        form,
-                        centres.view,
-                        point,
-                        cells,
-                        order,
-                        sums,
-                    );
-                }
-                Shape::Sphere { dim: 3, quotient: true } => {
-                    sphere_sum::<3, 4, true>(
-                        component,
-                        form,
-                        centres.view,
-                        point,
-                        cells,
-                        order,
-                        sums,
-                    );
-                }
-                _ => product_sum(component, centres, point, cells, order, sums),
-            },
+        let arch = pulp::Arch::new();
+        let view = centres.view;
+        match centres.space.only_shape() {
+            Some(Shape::Sphere { dim: 2, quotient: false }) => {
+                arch.dispatch(SphereSum::<2, 3, false> {
+                    component,
+                    view,
+                    point,
+                    cells,
+                    order,
+                    sums,
+                });
+            }
+            Some(Shape::Sphere { dim: 3, quotient: false }) => {
+                arch.dispatch(SphereSum::<3, 4, false> {
+                    component,
+                    view,
+                    point,
+                    cells,
+                    order,
+                    sums,
+                });
+            }
+            Some(Shape::Sphere { dim: 3, quotient: true }) => {
+                arch.dispatch(SphereSum::<3, 4, true> {
+                    component,
+                    view,
+                    point,
+                    cells,
+                    order,
+                    sums,
+                });
+            }
             _ => product_sum(component, centres, point, cells, order, sums),
         }
     }
 
     /// Fills `work.cells` with the cells of the component and their shares.
-    fn collect(&self, component: &Component, centres: Centres<'_>, work: &mut Workspace) {
+    #[inline]
+    fn collect(
+        &self,
+        component: &Component,
+        log_share: f64,
+        centres: Centres<'_>,
+        distance2: impl Fn(&[f64], &[f64]) -> f64,
+        work: &mut Workspace,
+    ) {
         let Workspace { point, open, cells, .. } = work;
         let Centres { space, tree, all, view } = centres;
         let merge = self.accuracy.merge;
+        let log_drop = log_share - FAR_DROP.ln();
+        let log_merge = log_share - FAR_MERGE.ln() + 2.0 * component.per_length.ln();
         let x = &point.inner[..];
         cells.clear();
         open.clear();
@@ -356,11 +395,12 @@ impl Noised {
             let centre = &all.inner[i * space.width..(i + 1) * space.width];
             // The mean of a cell on a sphere is moved to the sphere by at most half of the squared radius.
             let radius = (node.radius + 0.5 * node.radius * node.radius) * component.per_distance;
-            let bound = self.accuracy.reach + radius;
-            if component.distance2(space, x, centre) > bound * bound {
+            let apart = (distance2(x, centre).sqrt() - radius).max(0.0);
+            let log_kernel = node.log_mass - 0.5 * apart * apart;
+            if apart > self.accuracy.reach || log_kernel + log_drop < 0.0 {
                 continue;
             }
-            if node.is_leaf() {
+            if node.is_leaf() || log_kernel + log_merge + 2.0 * node.log_rms < 0.0 {
                 cells.push((index, share));
                 continue;
             }
@@ -369,13 +409,10 @@ impl Noised {
                 let blend = ((merge - size) / ((1.0 - BLEND_FROM) * merge)).min(1.0);
                 let kept = blend * blend * (3.0 - 2.0 * blend);
                 cells.push((index, share * kept));
-                if kept == 1.0 {
-                    continue;
+                if blend < 1.0 {
+                    let rest = share * (1.0 - kept);
+                    open.extend([(node.right, rest), (index + 1, rest)]);
                 }
-                open.extend([
-                    (node.right, share * (1.0 - kept)),
-                    (index + 1, share * (1.0 - kept)),
-                ]);
             } else {
                 open.extend([(node.right, share), (index + 1, share)]);
             }
@@ -384,6 +421,18 @@ impl Noised {
 }
 
 impl Component {
+    /// [`Component::distance2`] on one sphere.
+    #[inline]
+    fn sphere_distance2<const W: usize, const QUOTIENT: bool>(&self, x: &[f64], c: &[f64]) -> f64 {
+        let Form::Narrow { half_precision, .. } = &self.forms[0] else { return 0.0 };
+        let mut q = 0.0;
+        for j in 0..W {
+            q += (x[j] - c[j]) * (x[j] - c[j]);
+        }
+        // |x + c|² = 4 − |x − c|²
+        2.0 * half_precision * if QUOTIENT { q.min(4.0 - q) } else { q }
+    }
+
     /// Squared distance in standard deviations, blocks with a wide kernel left out.
     #[inline]
     fn distance2(&self, space: &Space, x: &[f64], centre: &[f64]) -> f64 {
@@ -437,87 +486,243 @@ fn wrapped(delta: f64) -> f64 {
     }
 }
 
-/// The sum on one sphere of dimension D (of unit quaternions, up to sign, with QUOTIENT).
-fn sphere_sum<const D: usize, const W: usize, const QUOTIENT: bool>(
-    component: &Component,
-    form: &Form,
-    view: &View,
-    point: &Point,
-    cells: &[(u32, f64)],
+/// The sum on one sphere of dimension D (of unit quaternions, up to sign, with QUOTIENT), four cells at a time.
+struct SphereSum<'a, const D: usize, const W: usize, const QUOTIENT: bool> {
+    component: &'a Component,
+    view: &'a View,
+    point: &'a Point,
+    cells: &'a [(u32, f64)],
     order: Order,
-    sums: &mut Sums,
-) {
-    let x: [f64; W] = std::array::from_fn(|j| point.inner[j]);
-    let frame: [[f64; W]; D] =
-        std::array::from_fn(|a| std::array::from_fn(|j| point.frame[a * W + j]));
-    let per_variance = component.per_variance[0];
-    let (mut value, mut first, mut second) = (0.0, [0.0; D], [[0.0; D]; D]);
-    for &(index, share) in cells {
-        let i = index as usize;
-        let mut c: [f64; W] = std::array::from_fn(|j| view.inner[i * W + j]);
-        let epsilon = view.variance[i] * per_variance;
-        let weight = share * view.mass[i];
-        // Value of K and its first and second derivative in t = ⟨x, c⟩.
-        let (k, k1, k2, t);
-        match form {
-            Form::Narrow { half_precision, q_max, poly } => {
-                let mut q = squared_distance(&x, &c);
-                if QUOTIENT && q > 2.0 {
-                    c = c.map(|v| -v);
-                    q = squared_distance(&x, &c);
-                }
-                if q > *q_max {
-                    continue;
-                }
-                let (k0, l1, l2) = narrow(*half_precision, *q_max, poly, q, epsilon, D as f64);
-                t = 1.0 - 0.5 * q;
-                k = weight * k0;
-                // dq/dt = −2
-                k1 = -2.0 * l1 * k;
-                k2 = 4.0 * (l1 * l1 + l2) * k;
-            }
-            Form::Wide { value, change } => {
-                t = dot(&x, &c);
-                let (k0, k0_1, k0_2) = wide(value, change, t, epsilon, QUOTIENT);
-                (k, k1, k2) = (weight * k0, weight * k0_1, weight * k0_2);
-            }
-            Form::Gauss { .. } => continue,
-        }
-        value += k;
-        if order == Order::Value {
-            continue;
-        }
-        let along: [f64; D] = std::array::from_fn(|a| dot(&frame[a], &c));
-        for a in 0..D {
-            first[a] += k1 * along[a];
-        }
-        if order == Order::Hessian {
-            for a in 0..D {
-                for b in 0..=a {
-                    second[a][b] += k2 * along[a] * along[b];
-                }
-                second[a][a] -= t * k1;
-            }
-        }
-    }
-    // Lengths of rotations are √8 times those of quaternions.
-    let unit: f64 = if QUOTIENT { 1.0 / super::space::QUATERNION_SCALE } else { 1.0 };
-    sums.value = value;
-    for a in 0..D {
-        sums.first[a] = unit * first[a];
-        for b in 0..=a {
-            sums.second[a * D + b] = unit * unit * second[a][b];
+    sums: &'a mut Sums,
+}
+
+const LANES: usize = 4;
+type Lanes = [f64; LANES];
+
+impl<const D: usize, const W: usize, const QUOTIENT: bool> WithSimd
+    for SphereSum<'_, D, W, QUOTIENT>
+{
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        match self.order {
+            Order::Value => self.run::<0>(),
+            Order::Score => self.run::<1>(),
+            Order::Hessian => self.run::<2>(),
         }
     }
 }
 
-#[inline]
-fn squared_distance<const W: usize>(x: &[f64; W], c: &[f64; W]) -> f64 {
-    let mut q = 0.0;
-    for j in 0..W {
-        q += (x[j] - c[j]) * (x[j] - c[j]);
+impl<const D: usize, const W: usize, const QUOTIENT: bool> SphereSum<'_, D, W, QUOTIENT> {
+    #[inline(always)]
+    fn run<const ORDER: usize>(self) {
+        let Self { component, view, point, cells, sums, .. } = self;
+        let x: [f64; W] = std::array::from_fn(|j| point.inner[j]);
+        let frame: [[f64; W]; D] =
+            std::array::from_fn(|a| std::array::from_fn(|j| point.frame[a * W + j]));
+        let per_variance = component.per_variance[0];
+        let mut value = [0.0; LANES];
+        let mut first = [[0.0; LANES]; D];
+        let mut second = [[[0.0; LANES]; D]; D];
+        for cells in cells.chunks(LANES) {
+            let mut c = [[0.0; LANES]; W];
+            let (mut epsilon, mut weight) = ([0.0; LANES], [0.0; LANES]);
+            for l in 0..LANES {
+                // Lanes beyond the last cell repeat it without weight.
+                let (index, share) = cells[l.min(cells.len() - 1)];
+                let i = index as usize;
+                for j in 0..W {
+                    c[j][l] = view.inner[i * W + j];
+                }
+                epsilon[l] = view.variance[i] * per_variance;
+                weight[l] = if l < cells.len() { share * view.mass[i] } else { 0.0 };
+            }
+            // K and its first and second derivative in t = ⟨x, c⟩.
+            let (k, k1, k2, t);
+            match &component.forms[0] {
+                Form::Narrow { half_precision, q_max, poly } => {
+                    if QUOTIENT {
+                        let mut t = [0.0; LANES];
+                        for j in 0..W {
+                            for l in 0..LANES {
+                                t[l] += x[j] * c[j][l];
+                            }
+                        }
+                        for j in 0..W {
+                            for l in 0..LANES {
+                                c[j][l] = if t[l] < 0.0 { -c[j][l] } else { c[j][l] };
+                            }
+                        }
+                    }
+                    let mut q = [0.0; LANES];
+                    for j in 0..W {
+                        for l in 0..LANES {
+                            q[l] += (x[j] - c[j][l]) * (x[j] - c[j][l]);
+                        }
+                    }
+                    for l in 0..LANES {
+                        weight[l] = if q[l] <= *q_max { weight[l] } else { 0.0 };
+                        q[l] = q[l].min(*q_max);
+                    }
+                    let per_q = 2.0 / q_max;
+                    let y = q.map(|q| per_q * q - 1.0);
+                    let (p, p1, p2) = horner_lanes::<ORDER>(poly, &y);
+                    let mut exponent = [0.0; LANES];
+                    let (mut l1, mut l2) = ([0.0; LANES], [0.0; LANES]);
+                    for l in 0..LANES {
+                        // The variance is (1 + ε)V, to second order in ε.
+                        let e = epsilon[l];
+                        let precision = half_precision * (1.0 - e + e * e);
+                        exponent[l] =
+                            p[l] - precision * q[l] - 0.5 * D as f64 * e * (1.0 - 0.5 * e);
+                        l1[l] = per_q * p1[l] - precision;
+                        l2[l] = per_q * per_q * p2[l];
+                    }
+                    let e = exp_lanes(&exponent);
+                    t = q.map(|q| 1.0 - 0.5 * q);
+                    k = map2(&weight, &e, |w, e| w * e);
+                    // dq/dt = −2
+                    k1 = map2(&k, &l1, |k, l1| -2.0 * l1 * k);
+                    let mut both = [0.0; LANES];
+                    for l in 0..LANES {
+                        both[l] = 4.0 * (l1[l] * l1[l] + l2[l]) * k[l];
+                    }
+                    k2 = both;
+                }
+                Form::Wide { value, change } => {
+                    let mut cosine = [0.0; LANES];
+                    for j in 0..W {
+                        for l in 0..LANES {
+                            cosine[l] += x[j] * c[j][l];
+                        }
+                    }
+                    let y = if QUOTIENT { cosine.map(|t| t * t) } else { cosine };
+                    let (mut p, mut p1, mut p2) = horner_lanes::<ORDER>(value, &y);
+                    if epsilon.iter().any(|e| *e > 0.0) {
+                        let (g, g1, g2) = horner_lanes::<ORDER>(change, &y);
+                        for l in 0..LANES {
+                            p[l] += epsilon[l] * g[l];
+                            p1[l] += epsilon[l] * g1[l];
+                            p2[l] += epsilon[l] * g2[l];
+                        }
+                    }
+                    if QUOTIENT {
+                        // d/dt of a function of t²
+                        for l in 0..LANES {
+                            p2[l] = 2.0 * p1[l] + 4.0 * y[l] * p2[l];
+                            p1[l] *= 2.0 * cosine[l];
+                        }
+                    }
+                    t = cosine;
+                    k = map2(&weight, &p, |w, p| w * p);
+                    k1 = map2(&weight, &p1, |w, p| w * p);
+                    k2 = map2(&weight, &p2, |w, p| w * p);
+                }
+                Form::Gauss { .. } => return,
+            }
+            for l in 0..LANES {
+                value[l] += k[l];
+            }
+            if ORDER == 0 {
+                continue;
+            }
+            let mut along = [[0.0; LANES]; D];
+            for a in 0..D {
+                for j in 0..W {
+                    for l in 0..LANES {
+                        along[a][l] += frame[a][j] * c[j][l];
+                    }
+                }
+                for l in 0..LANES {
+                    first[a][l] += k1[l] * along[a][l];
+                }
+            }
+            if ORDER == 2 {
+                for a in 0..D {
+                    for b in 0..=a {
+                        for l in 0..LANES {
+                            second[a][b][l] += k2[l] * along[a][l] * along[b][l];
+                        }
+                    }
+                    for l in 0..LANES {
+                        second[a][a][l] -= t[l] * k1[l];
+                    }
+                }
+            }
+        }
+        // Lengths of rotations are √8 times those of quaternions.
+        let unit: f64 = if QUOTIENT { 1.0 / QUATERNION_SCALE } else { 1.0 };
+        let total = |lanes: &Lanes| (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]);
+        sums.value = total(&value);
+        for a in 0..D {
+            sums.first[a] = unit * total(&first[a]);
+            for b in 0..=a {
+                sums.second[a * D + b] = unit * unit * total(&second[a][b]);
+            }
+        }
     }
-    q
+}
+
+#[inline(always)]
+fn map2(a: &Lanes, b: &Lanes, f: impl Fn(f64, f64) -> f64) -> Lanes {
+    std::array::from_fn(|l| f(a[l], b[l]))
+}
+
+/// Value and, up to ORDER, derivatives of a polynomial.
+#[inline(always)]
+fn horner_lanes<const ORDER: usize>(c: &[f64], y: &Lanes) -> (Lanes, Lanes, Lanes) {
+    let (mut value, mut first, mut second) = ([0.0; LANES], [0.0; LANES], [0.0; LANES]);
+    for c in c.iter().rev() {
+        for l in 0..LANES {
+            if ORDER > 1 {
+                second[l] = second[l] * y[l] + first[l];
+            }
+            if ORDER > 0 {
+                first[l] = first[l] * y[l] + value[l];
+            }
+            value[l] = value[l] * y[l] + c;
+        }
+    }
+    (value, first, second.map(|v| 2.0 * v))
+}
+
+/// exp for arguments up to 700, to 2e-15; 0 below −700. Vectorised, unlike the library's.
+#[inline(always)]
+fn exp_lanes(x: &Lanes) -> Lanes {
+    /// 1/n!, highest first.
+    const TAYLOR: [f64; 13] = [
+        1.0 / 479_001_600.0,
+        1.0 / 39_916_800.0,
+        1.0 / 3_628_800.0,
+        1.0 / 362_880.0,
+        1.0 / 40_320.0,
+        1.0 / 5_040.0,
+        1.0 / 720.0,
+        1.0 / 120.0,
+        1.0 / 24.0,
+        1.0 / 6.0,
+        0.5,
+        1.0,
+        1.0,
+    ];
+    // 1.5·2⁵²: adding it rounds to an integer, which then stands in the low bits.
+    const ROUND: f64 = 6_755_399_441_055_744.0;
+    let mut out = [0.0; LANES];
+    for l in 0..LANES {
+        let clamped = if x[l] > -700.0 { x[l] } else { -700.0 };
+        let shifted = clamped * std::f64::consts::LOG2_E + ROUND;
+        let k = shifted - ROUND;
+        // ln 2 in two parts, the first with 32 bits, so that k times it is exact.
+        let r = (clamped - k * 0.693_147_180_369_123_8) - k * 1.908_214_929_270_587_7e-10;
+        let mut sum = TAYLOR[0];
+        for c in &TAYLOR[1..] {
+            sum = sum * r + c;
+        }
+        let power = f64::from_bits(shifted.to_bits().wrapping_add(1023) << 52);
+        out[l] = if x[l] > -700.0 { sum * power } else { 0.0 };
+    }
+    out
 }
 
 /// K relative to the peak at ε = 0, d log K/dq and d² log K/dq²; the variance is (1 + ε)V, to second order in ε.
@@ -609,7 +814,7 @@ fn product_sum(
                     }
                 }
                 (form, Shape::Sphere { dim, quotient }) => {
-                    let unit = if quotient { 1.0 / super::space::QUATERNION_SCALE } else { 1.0 };
+                    let unit = if quotient { 1.0 / QUATERNION_SCALE } else { 1.0 };
                     let mut t = dot(x, c);
                     let (sign, l1, l2);
                     match form {

@@ -24,6 +24,9 @@ pub(super) struct Node {
     /// Largest and root mean square distance of its points from their mean.
     pub(super) radius: f64,
     pub(super) rms: f64,
+    pub(super) log_rms: f64,
+    /// Logarithm of the number of its points.
+    pub(super) log_mass: f64,
 }
 
 /// Every cell as one kernel: mass, mean and variance of (a part of) its points.
@@ -91,7 +94,16 @@ impl Tree {
             let rms = if leaf { 0.0 } else { (squares / points.len() as f64).sqrt() };
             let radius = if leaf { 0.0 } else { radius };
             means.extend_from_slice(&mean);
-            nodes.push(Node { right: 0, start: start as u32, end: end as u32, radius, rms });
+            let log_mass = (points.len() as f64).ln();
+            nodes.push(Node {
+                right: 0,
+                start: start as u32,
+                end: end as u32,
+                radius,
+                rms,
+                log_rms: rms.ln(),
+                log_mass,
+            });
             if leaf {
                 continue;
             }
