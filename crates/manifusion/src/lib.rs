@@ -43,6 +43,7 @@ pub mod linalg;
 pub mod loss;
 pub mod manifold;
 pub mod mass;
+pub mod mixture;
 pub mod model;
 mod network;
 pub mod nn;

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 /// Module → the modules it may use besides itself.
-const ALLOWED: [(&str, &[&str]); 31] = [
+const ALLOWED: [(&str, &[&str]); 32] = [
     ("error", &[]),
     ("rows", &["error"]),
     ("linalg", &[]),
@@ -59,6 +59,13 @@ const ALLOWED: [(&str, &[&str]); 31] = [
     ("ode_density", &["error", "rows", "manifold", "density", "model", "likelihood", "sample"]),
     ("stats", &["rng"]),
     ("mass", &["error", "rng", "rows", "manifold", "prior", "density", "stats"]),
+    (
+        "mixture",
+        &[
+            "error", "linalg", "rng", "rows", "parallel", "manifold", "prior", "kernel", "path",
+            "field", "density",
+        ],
+    ),
     ("nn", &["rng", "rows", "error"]),
     ("optim", &["nn"]),
     ("time", &["rng"]),

@@ -1,0 +1,425 @@
+//! A mixture of heat kernels of several bandwidths, centred on the training points, as a density estimator; and its score, closed-form
+//! at every noise time, as a guide for a diffusion model.
+//!
+//! p(x) = w₀ p₀(x) + Σ_k w_k (1/n) Σ_i K_{σ_k²}(x|x_i). A heat kernel stays one under the noise (time τ becomes τ + s), so that the
+//! noised density is the same mixture with other bandwidths. The weights maximise the leave-one-out likelihood of the training
+//! points. `docs/kernel-mixture.md` gives the method and its measured accuracy.
+
+mod em;
+mod guide;
+mod heat;
+mod radial;
+mod space;
+mod sum;
+mod tree;
+mod wrapped;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+pub use guide::{Folds, Guide};
+
+use crate::density::Density;
+use crate::error::SolveError;
+use crate::linalg::norm;
+use crate::manifold::{Kind, Lorentz, Manifold};
+use crate::parallel;
+use crate::path::{NoisingPath, PathChoice};
+use crate::prior::Prior;
+use crate::rng::Streams;
+use crate::rows::{Rows, RowsMut};
+
+use heat::Heat;
+use space::Shape;
+use sum::{Accuracy, Kernels};
+
+/// How a mixture is fitted.
+#[derive(Clone, Copy, Debug)]
+pub struct MixtureOptions {
+    /// Largest bandwidth, in radians; `None`: 1, and on ℝ^d and hyperbolic space the spread of the data.
+    pub largest: Option<f64>,
+    /// Smallest bandwidth; `None`: a quarter of the first percentile of nearest-neighbour distances, and `floor` where points repeat.
+    pub smallest: Option<f64>,
+    /// What `smallest` is not chosen below, in units of the largest bandwidth. Repeated points make the likelihood unbounded: it
+    /// grows with every smaller bandwidth, so that this number decides it.
+    pub floor: f64,
+    /// Ratio of consecutive bandwidths, at most.
+    pub ratio: f64,
+    /// Iterations of expectation–maximisation, at most.
+    pub iterations: usize,
+    /// Gain in nats per point below which the weights have converged.
+    pub gain: f64,
+    /// Seed of the points whose neighbours tell the data's resolution.
+    pub seed: u64,
+}
+
+impl Default for MixtureOptions {
+    fn default() -> Self {
+        Self {
+            largest: None,
+            smallest: None,
+            floor: 3e-4,
+            // 14 bandwidths from 1 to 3e-4.
+            ratio: 1.87,
+            iterations: 5000,
+            gain: 1e-7,
+            seed: 0,
+        }
+    }
+}
+
+/// Kernels of several bandwidths on the training points, and the prior.
+#[derive(Clone, Debug)]
+pub struct KernelMixture {
+    manifold: Arc<dyn Manifold>,
+    prior: Arc<dyn Prior>,
+    /// Training points, row by row.
+    centres: Vec<f64>,
+    bandwidths: Vec<f64>,
+    /// The prior's, then the bandwidths'.
+    weights: Vec<f64>,
+    leave_one_out_nll: f64,
+    trace: Vec<f64>,
+    law: Law,
+}
+
+#[derive(Clone, Debug)]
+enum Law {
+    Heat { heat: Arc<Heat>, kernels: Kernels },
+    Wrapped(Lorentz),
+}
+
+/// What the centres are looked up in.
+enum Centred {
+    Heat(Heat),
+    Wrapped(Lorentz),
+}
+
+impl KernelMixture {
+    /// Fits bandwidths' weights to training points: at least two, all on the manifold.
+    pub fn fit(
+        manifold: Arc<dyn Manifold>,
+        prior: Arc<dyn Prior>,
+        train: Rows<'_>,
+        options: &MixtureOptions,
+    ) -> Result<Self, SolveError> {
+        options.check()?;
+        let centred = centred(manifold.as_ref(), prior.as_ref(), train)?;
+        let (spread, resolution) = match &centred {
+            Centred::Heat(heat) => (heat.spread(), heat.resolution(options.seed)),
+            Centred::Wrapped(space) => {
+                let spread = hyperbolic_spread(space, train);
+                (Some(spread), wrapped::resolution(space, train, options.seed))
+            }
+        };
+        let all = options.bandwidths(spread, resolution)?;
+        let logs = match &centred {
+            Centred::Heat(heat) => heat.leave_one_out(prior.as_ref(), train, &all)?,
+            Centred::Wrapped(space) => wrapped::leave_one_out(space, prior.as_ref(), train, &all)?,
+        };
+        let stop = em::Stop { iterations: options.iterations, gain: options.gain };
+        let fit = em::fit(&logs, 1 + all.len(), stop);
+        let n = train.len() as f64;
+        // Less than a tenth of a point: such bandwidths only cost time.
+        let kept: Vec<usize> =
+            (0..all.len()).filter(|k| fit.weights[1 + k] > (0.1 / n).min(1e-4)).collect();
+        let mut weights = vec![fit.weights[0]];
+        weights.extend(kept.iter().map(|k| fit.weights[1 + k]));
+        let total: f64 = weights.iter().sum();
+        weights.iter_mut().for_each(|w| *w /= total);
+        let bandwidths: Vec<f64> = kept.iter().map(|k| all[*k]).collect();
+        let likelihood = |row: &[f64]| {
+            let kernels = kept.iter().map(|k| row[1 + k]);
+            let terms: Vec<f64> = std::iter::once(row[0])
+                .chain(kernels)
+                .zip(&weights)
+                .map(|(log, weight)| log + weight.ln())
+                .collect();
+            crate::linalg::log_sum_exp(&terms)
+        };
+        let leave_one_out_nll = -logs.chunks_exact(1 + all.len()).map(likelihood).sum::<f64>() / n;
+        let law = law(centred, &bandwidths, &weights);
+        let centres = train.as_slice().to_vec();
+        let trace = fit.trace;
+        Ok(Self { manifold, prior, centres, bandwidths, weights, leave_one_out_nll, trace, law })
+    }
+
+    /// Bandwidths σ_k, descending; those whose weight came out below a tenth of a point are left out.
+    pub fn bandwidths(&self) -> &[f64] {
+        &self.bandwidths
+    }
+
+    /// w_k of the bandwidths.
+    pub fn weights(&self) -> &[f64] {
+        &self.weights[1..]
+    }
+
+    /// w₀.
+    pub fn prior_weight(&self) -> f64 {
+        self.weights[0]
+    }
+
+    /// Training points.
+    pub fn num_centres(&self) -> usize {
+        self.centres.len() / self.manifold.ambient_dim()
+    }
+
+    /// Mean negative leave-one-out log-density of the training points, in nats.
+    pub fn leave_one_out_nll(&self) -> f64 {
+        self.leave_one_out_nll
+    }
+
+    /// The objective after every iteration of expectation–maximisation: mean leave-one-out log-density plus log(w₀)/n.
+    pub fn objective_trace(&self) -> &[f64] {
+        &self.trace
+    }
+
+    /// log p_s of every row, the density after noise for time s ≥ 0.
+    pub fn noised_log_density(&self, x: Rows<'_>, s: f64) -> Result<Vec<f64>, SolveError> {
+        check_points(self.manifold.as_ref(), x)?;
+        if !(s >= 0.0 && s.is_finite()) {
+            let expected = "noising times are finite and not negative";
+            return Err(SolveError::Time { row: 0, time: s, expected });
+        }
+        match &self.law {
+            Law::Heat { heat, kernels } => heat.log_density(self.prior.as_ref(), kernels, x, s),
+            Law::Wrapped(space) if s == 0.0 => {
+                let centres = Rows::new(&self.centres, self.manifold.ambient_dim())?;
+                let (bandwidths, weights) = (&self.bandwidths, &self.weights);
+                wrapped::log_density(space, self.prior.as_ref(), centres, bandwidths, weights, x)
+            }
+            Law::Wrapped(_) => Err(no_noise(self.manifold.as_ref())),
+        }
+    }
+
+    /// Everything that [`KernelMixture::from_tensors`] needs, bit by bit.
+    pub fn to_tensors(&self) -> BTreeMap<String, Vec<f64>> {
+        [
+            ("centres", &self.centres),
+            ("bandwidths", &self.bandwidths),
+            ("weights", &self.weights),
+            ("objective_trace", &self.trace),
+            ("leave_one_out_nll", &vec![self.leave_one_out_nll]),
+        ]
+        .into_iter()
+        .map(|(name, values)| (name.to_string(), values.clone()))
+        .collect()
+    }
+
+    /// The mixture that gave these tensors.
+    pub fn from_tensors(
+        manifold: Arc<dyn Manifold>,
+        prior: Arc<dyn Prior>,
+        tensors: &BTreeMap<String, Vec<f64>>,
+    ) -> Result<Self, SolveError> {
+        let take = |name: &'static str| {
+            let expected = "the tensor of this name is missing in the stored mixture";
+            tensors.get(name).cloned().ok_or(SolveError::Setting { name, value: 0.0, expected })
+        };
+        let (centres, bandwidths) = (take("centres")?, take("bandwidths")?);
+        let (weights, trace) = (take("weights")?, take("objective_trace")?);
+        let nll = take("leave_one_out_nll")?;
+        if let Some(&value) = bandwidths.iter().find(|b| !(**b > 0.0 && b.is_finite())) {
+            let expected = "bandwidths are positive and finite";
+            return Err(SolveError::Setting { name: "bandwidths", value, expected });
+        }
+        let total: f64 = weights.iter().sum();
+        let positive = weights.iter().all(|w| *w > 0.0);
+        if !positive || !((total - 1.0).abs() < 1e-9) {
+            let expected = "weights are positive and sum to one";
+            return Err(SolveError::Setting { name: "sum of weights", value: total, expected });
+        }
+        if weights.len() != 1 + bandwidths.len() || nll.len() != 1 {
+            let expected =
+                "one weight for the prior and one per bandwidth, and one leave_one_out_nll";
+            let value = weights.len() as f64;
+            return Err(SolveError::Setting { name: "number of weights", value, expected });
+        }
+        let rows = Rows::new(&centres, manifold.ambient_dim())?;
+        let law = law(centred(manifold.as_ref(), prior.as_ref(), rows)?, &bandwidths, &weights);
+        let leave_one_out_nll = nll[0];
+        Ok(Self { manifold, prior, centres, bandwidths, weights, leave_one_out_nll, trace, law })
+    }
+}
+
+impl Density for KernelMixture {
+    fn manifold(&self) -> &Arc<dyn Manifold> {
+        &self.manifold
+    }
+
+    /// In closed form: every centre by itself, kernels cut where they are below 1e-14 of their peak.
+    fn log_density(&self, x: Rows<'_>) -> Result<Vec<f64>, SolveError> {
+        self.noised_log_density(x, 0.0)
+    }
+
+    /// A component by its weight, a centre, and exact noise from it.
+    fn sample(&self, n: usize, seed: u64) -> Result<Vec<f64>, SolveError> {
+        let m = self.manifold.ambient_dim();
+        let count = self.num_centres();
+        let picks = Streams::new(seed, "mixture-pick");
+        let noise = Streams::new(seed, "mixture-noise");
+        let mut starts = Vec::with_capacity(n * m);
+        // 0 for the prior, k + 1 for bandwidth k.
+        let mut components = Vec::with_capacity(n);
+        for row in 0..n {
+            let mut stream = picks.stream(row as u64, 0);
+            let mut level = stream.uniform();
+            let mut pick = 0;
+            while pick + 1 < self.weights.len() && level > self.weights[pick] {
+                level -= self.weights[pick];
+                pick += 1;
+            }
+            components.push(pick);
+            let centre = ((stream.uniform() * count as f64) as usize).min(count - 1);
+            starts.extend_from_slice(&self.centres[centre * m..(centre + 1) * m]);
+        }
+        // Those of the prior are overwritten below.
+        let bandwidth = |pick: usize| if pick == 0 { 1.0 } else { self.bandwidths[pick - 1] };
+        let mut out = starts.clone();
+        match &self.law {
+            Law::Heat { .. } => {
+                let (manifold, prior) = (Arc::clone(&self.manifold), Arc::clone(&self.prior));
+                let path = NoisingPath::new(manifold, prior, PathChoice::Exact)?;
+                let times: Vec<f64> = components.iter().map(|k| bandwidth(*k).powi(2)).collect();
+                if n > 0 {
+                    let (from, to) = (Rows::new(&starts, m)?, RowsMut::new(&mut out, m)?);
+                    path.sample(from, &times, &noise, 0, to)?;
+                }
+            }
+            Law::Wrapped(_) => {}
+        }
+        parallel::for_each_chunk(&mut out, m, 64, |first, chunk| {
+            for (i, x) in chunk.chunks_exact_mut(m).enumerate() {
+                let row = first + i;
+                let pick = components[row];
+                // Step 1: the path has used step 0.
+                let mut stream = noise.stream(row as u64, 1);
+                let start = &starts[row * m..(row + 1) * m];
+                if pick == 0 {
+                    self.prior.sample(&mut stream, x).map_err(SolveError::at(i, 0.0))?;
+                    continue;
+                }
+                match &self.law {
+                    Law::Wrapped(space) => {
+                        let std = vec![bandwidth(pick); space.dim()];
+                        space.sample_wrapped_normal(start, &std, &mut stream, x);
+                    }
+                    // On ℝ^d the kernel is a normal around the centre, not the noise that pulls towards the origin.
+                    Law::Heat { heat, .. } => {
+                        for block in &heat.space.blocks {
+                            if let Shape::Flat { .. } = block.shape {
+                                for j in block.ambient.clone() {
+                                    x[j] = start[j] + bandwidth(pick) * stream.normal();
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+            Ok(())
+        })?;
+        Ok(out)
+    }
+}
+
+impl MixtureOptions {
+    fn check(&self) -> Result<(), SolveError> {
+        let positive = |name, value: f64| {
+            let expected = "it must be positive and finite";
+            let allowed = value > 0.0 && value.is_finite();
+            if allowed { Ok(()) } else { Err(SolveError::Setting { name, value, expected }) }
+        };
+        positive("floor", self.floor)?;
+        positive("largest", self.largest.unwrap_or(1.0))?;
+        positive("smallest", self.smallest.unwrap_or(1.0))?;
+        if !(self.ratio >= 1.05 && self.ratio.is_finite()) {
+            let expected = "consecutive bandwidths differ by a factor of at least 1.05";
+            return Err(SolveError::Setting { name: "ratio", value: self.ratio, expected });
+        }
+        Ok(())
+    }
+
+    /// Geometric from the largest to the smallest.
+    fn bandwidths(
+        &self,
+        spread: Option<f64>,
+        resolution: Option<f64>,
+    ) -> Result<Vec<f64>, SolveError> {
+        // Points that all coincide have no spread.
+        let natural = spread.filter(|s| *s > 0.0).unwrap_or(1.0);
+        let largest = self.largest.unwrap_or(natural);
+        let floor = self.floor * largest;
+        let smallest = self
+            .smallest
+            .unwrap_or_else(|| resolution.unwrap_or(floor).clamp(floor, largest.max(floor)));
+        if smallest > largest {
+            let expected = "the smallest bandwidth is not above the largest";
+            return Err(SolveError::Setting { name: "smallest", value: smallest, expected });
+        }
+        let steps = ((largest / smallest).ln() / self.ratio.ln() - 1e-9).ceil().max(1.0) as usize;
+        let ratio = (smallest / largest).powf(1.0 / steps as f64);
+        Ok((0..=steps).map(|k| largest * ratio.powi(k as i32)).collect())
+    }
+}
+
+fn check_points(manifold: &dyn Manifold, x: Rows<'_>) -> Result<(), SolveError> {
+    x.expect_width(manifold.ambient_dim())?;
+    for (row, x) in x.rows().enumerate() {
+        manifold.check_point(x).map_err(SolveError::at(row, 0.0))?;
+    }
+    Ok(())
+}
+
+/// An error unless there are two points or more, all on a manifold that has kernels.
+fn centred(
+    manifold: &dyn Manifold,
+    prior: &dyn Prior,
+    train: Rows<'_>,
+) -> Result<Centred, SolveError> {
+    check_points(manifold, train)?;
+    if train.len() < 2 {
+        let expected = "leaving one out needs at least two";
+        let (name, value) = ("number of training points", train.len() as f64);
+        return Err(SolveError::Setting { name, value, expected });
+    }
+    if let Kind::Hyperboloid { dim, curvature } = manifold.kind() {
+        let space = Lorentz::new(dim, curvature).map_err(|_| SolveError::Setting {
+            name: "curvature",
+            value: curvature,
+            expected: "a hyperbolic space needs a finite K < 0",
+        })?;
+        return Ok(Centred::Wrapped(space));
+    }
+    Ok(Centred::Heat(Heat::new(manifold, prior, train)?))
+}
+
+fn law(centred: Centred, bandwidths: &[f64], weights: &[f64]) -> Law {
+    match centred {
+        Centred::Wrapped(space) => Law::Wrapped(space),
+        Centred::Heat(heat) => {
+            let squares: Vec<f64> = bandwidths.iter().map(|b| b * b).collect();
+            let accuracy = Accuracy::exact(heat.space.dim);
+            let kernels = Kernels::new(&heat.space, accuracy, &squares, &weights[1..], weights[0]);
+            Law::Heat { heat: Arc::new(heat), kernels }
+        }
+    }
+}
+
+/// Root mean square distance from the origin, per dimension.
+fn hyperbolic_spread(space: &Lorentz, train: Rows<'_>) -> f64 {
+    let mut v = vec![0.0; space.dim()];
+    let mut squares = 0.0;
+    for x in train.rows() {
+        space.log_origin(x, &mut v);
+        squares += norm(&v).powi(2);
+    }
+    (squares / (train.len() * space.dim()) as f64).sqrt()
+}
+
+fn no_noise(manifold: &dyn Manifold) -> SolveError {
+    SolveError::Unsupported {
+        what: "the kernel mixture's density under the noise",
+        manifold: manifold.name(),
+        hint: "its wrapped normals do not stay such; use the mixture without a guide",
+    }
+}

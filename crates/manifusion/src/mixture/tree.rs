@@ -1,0 +1,202 @@
+//! A hierarchy of cells over the centres: range searches for narrow kernels, and merged centres for wide ones.
+
+use super::space::Space;
+use crate::linalg::distance;
+
+/// A binary tree over points; nodes in depth-first order, so that the left child of node i is node i + 1.
+#[derive(Clone, Debug)]
+pub(super) struct Tree {
+    pub(super) nodes: Vec<Node>,
+    /// Points in the order of the leaves.
+    order: Vec<u32>,
+    /// Mean of each cell in metric coordinates.
+    means: Vec<f64>,
+}
+
+/// A cell.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Node {
+    /// Right child; 0 for a leaf, whose points all coincide.
+    pub(super) right: u32,
+    /// Its points are `order[start..end]`.
+    start: u32,
+    end: u32,
+    /// Largest and root mean square distance of its points from their mean.
+    pub(super) radius: f64,
+    pub(super) rms: f64,
+    pub(super) log_rms: f64,
+    /// Logarithm of the number of its points.
+    pub(super) log_mass: f64,
+}
+
+/// Every cell as one kernel: mass, mean and variance of (a part of) its points.
+#[derive(Clone, Debug)]
+pub(super) struct View {
+    /// Internal coordinates of the mean.
+    pub(super) inner: Vec<f64>,
+    /// Number of points.
+    pub(super) mass: Vec<f64>,
+    /// Variance per dimension.
+    pub(super) variance: Vec<f64>,
+    /// Points in all.
+    pub(super) total: f64,
+}
+
+impl Node {
+    pub(super) fn is_leaf(&self) -> bool {
+        self.right == 0
+    }
+}
+
+impl Tree {
+    /// The tree of points in [`Space::metric`] coordinates, split in the middle of the longest side.
+    pub(super) fn new(metric: &[f64], width: usize) -> Self {
+        let n = metric.len() / width;
+        let mut order: Vec<u32> = (0..n as u32).collect();
+        let mut nodes: Vec<Node> = Vec::with_capacity(2 * n);
+        let mut means = Vec::with_capacity(2 * n * width);
+        // (start, end, the parent whose right child it is)
+        let mut open = vec![(0, n, None)];
+        while let Some((start, end, parent)) = open.pop() {
+            let index = nodes.len();
+            if let Some(parent) = parent {
+                let parent: &mut Node = &mut nodes[parent];
+                parent.right = index as u32;
+            }
+            let points = &mut order[start..end];
+            let row = |i: u32| &metric[i as usize * width..(i as usize + 1) * width];
+            let mut mean = vec![0.0; width];
+            let mut low = vec![f64::INFINITY; width];
+            let mut high = vec![f64::NEG_INFINITY; width];
+            for &i in points.iter() {
+                for (j, &v) in row(i).iter().enumerate() {
+                    mean[j] += v;
+                    low[j] = low[j].min(v);
+                    high[j] = high[j].max(v);
+                }
+            }
+            for mean in &mut mean {
+                *mean /= points.len() as f64;
+            }
+            let (mut radius, mut squares) = (0.0f64, 0.0);
+            for &i in points.iter() {
+                let r = distance(row(i), &mean);
+                radius = radius.max(r);
+                squares += r * r;
+            }
+            let mut axis = 0;
+            for j in 1..width {
+                if high[j] - low[j] > high[axis] - low[axis] {
+                    axis = j;
+                }
+            }
+            let leaf = !(high[axis] > low[axis]);
+            let rms = if leaf { 0.0 } else { (squares / points.len() as f64).sqrt() };
+            let radius = if leaf { 0.0 } else { radius };
+            means.extend_from_slice(&mean);
+            let log_mass = (points.len() as f64).ln();
+            nodes.push(Node {
+                right: 0,
+                start: start as u32,
+                end: end as u32,
+                radius,
+                rms,
+                log_rms: rms.ln(),
+                log_mass,
+            });
+            if leaf {
+                continue;
+            }
+            // Rounding may put the middle on the upper end, which must not empty the right side.
+            let middle = low[axis] + 0.5 * (high[axis] - low[axis]);
+            let is_left = |i: u32| row(i)[axis] <= middle && row(i)[axis] < high[axis];
+            points.sort_by_key(|&i| !is_left(i));
+            let split = start + points.partition_point(|&i| is_left(i));
+            open.push((split, end, Some(index)));
+            open.push((start, split, None));
+        }
+        Self { nodes, order, means }
+    }
+
+    /// Mean and variance of every cell over the points that `keep` takes.
+    pub(super) fn view(&self, space: &Space, metric: &[f64], keep: impl Fn(usize) -> bool) -> View {
+        let width = space.metric_width();
+        let count = self.nodes.len();
+        let mut mean = vec![0.0; count * width];
+        let mut mass = vec![0.0; count];
+        let mut squares = vec![0.0; count];
+        for index in (0..count).rev() {
+            let node = &self.nodes[index];
+            if node.is_leaf() {
+                let points = &self.order[node.start as usize..node.end as usize];
+                mass[index] = points.iter().filter(|&&i| keep(i as usize)).count() as f64;
+                let first = points[0] as usize * width;
+                mean[index * width..(index + 1) * width]
+                    .copy_from_slice(&metric[first..first + width]);
+                continue;
+            }
+            let (left, right) = (index + 1, node.right as usize);
+            let total = mass[left] + mass[right];
+            mass[index] = total;
+            if total == 0.0 {
+                continue;
+            }
+            let share = mass[right] / total;
+            let mut apart = 0.0;
+            for j in 0..width {
+                let (a, b) = (mean[left * width + j], mean[right * width + j]);
+                mean[index * width + j] = a + share * (b - a);
+                apart += (b - a) * (b - a);
+            }
+            squares[index] = squares[left] + squares[right] + mass[left] * share * apart;
+        }
+        let mut inner = vec![0.0; count * space.width];
+        for (metric, inner) in mean.chunks_exact(width).zip(inner.chunks_exact_mut(space.width)) {
+            space.from_metric(metric, inner);
+        }
+        let variance = squares
+            .iter()
+            .zip(&mass)
+            .map(
+                |(squares, mass)| if *mass > 0.0 { squares / mass / space.dim as f64 } else { 0.0 },
+            )
+            .collect();
+        View { inner, total: mass[0], mass, variance }
+    }
+
+    /// Squared distance from point `i` to the nearest other point, in metric coordinates.
+    pub(super) fn nearest2(&self, metric: &[f64], width: usize, i: usize) -> f64 {
+        let means = &self.means;
+        let x = &metric[i * width..(i + 1) * width];
+        let mut best = f64::INFINITY;
+        let mut open = vec![0u32];
+        while let Some(index) = open.pop() {
+            let node = &self.nodes[index as usize];
+            let at = index as usize * width;
+            let apart = (distance(x, &means[at..at + width]) - node.radius).max(0.0);
+            if apart * apart >= best {
+                continue;
+            }
+            if node.is_leaf() {
+                let points = &self.order[node.start as usize..node.end as usize];
+                let own = points.iter().any(|&j| j as usize == i);
+                if points.len() > usize::from(own) {
+                    best = apart * apart;
+                }
+                continue;
+            }
+            let (left, right) = (index + 1, node.right);
+            let to = |child: u32| {
+                let at = child as usize * width;
+                distance(x, &means[at..at + width]) - self.nodes[child as usize].radius
+            };
+            // The nearer child is searched first.
+            if to(left) < to(right) {
+                open.extend([right, left]);
+            } else {
+                open.extend([left, right]);
+            }
+        }
+        best
+    }
+}
