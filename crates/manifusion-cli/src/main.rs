@@ -1,6 +1,21 @@
 //! The `manifusion` command.
 
 mod check;
+mod common;
+mod data;
+mod demo;
+mod evaluate;
+mod info;
+mod model;
+mod progress;
+mod recipe;
+mod run;
+mod sample;
+mod score;
+mod session;
+mod settings;
+mod source;
+mod train;
 
 use std::process::ExitCode;
 
@@ -16,6 +31,22 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Train on a generated data set with a known density, evaluate and sample it: the whole product in two minutes.
+    Demo(demo::Args),
+    /// Learn a density from a file.
+    Train(Box<train::Args>),
+    /// Go on with a run that was stopped.
+    Resume(train::ResumeArgs),
+    /// Judge a trained model on its test points.
+    Evaluate(evaluate::Args),
+    /// Log-densities of the rows of a file.
+    Score(score::Args),
+    /// Draw points from a trained model.
+    Sample(sample::Args),
+    /// What a run's folder holds.
+    Info(info::Args),
+    /// Data sets: what there is, and what is in one.
+    Data(data::Args),
     /// Run the numerical self-checks of a manifold.
     Check(check::Args),
 }
@@ -23,6 +54,14 @@ enum Command {
 /// 0: done; 1: the result is negative; 2: the call was wrong or could not be carried out.
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
+        Command::Demo(args) => demo::run(&args),
+        Command::Train(args) => train::run(&args),
+        Command::Resume(args) => train::resume(&args),
+        Command::Evaluate(args) => evaluate::run(&args),
+        Command::Score(args) => score::run(&args),
+        Command::Sample(args) => sample::run(&args),
+        Command::Info(args) => info::run(&args),
+        Command::Data(args) => data::run(&args),
         Command::Check(args) => check::run(&args),
     };
     match result {

@@ -5,6 +5,7 @@ use manifusion::divergence::{Estimator, ProbeLaw};
 use manifusion::kernel::TransitionKernel;
 use manifusion::loss::LossKind;
 use manifusion::manifold::{Kind, Manifold};
+use manifusion::mixture::KernelMixture;
 use manifusion::nn::{Activation, FourierConfig, NetConfig, OutputScale, TimeConditioning};
 use manifusion::optim::{AdamConfig, Decay, Schedule};
 use manifusion::path::PathChoice;
@@ -78,23 +79,50 @@ fn forgetting_rate(manifold: &dyn Manifold) -> f64 {
     }
 }
 
-/// Chooses what was left out. `train` are the training points.
+/// The length scales of the data, as the leave-one-out likelihood of a kernel mixture sees them: unlike distances between neighbours they do not
+/// shrink with the number of points of a smooth density.
+struct Scales {
+    /// Below it lies a hundredth of the mass.
+    smallest: f64,
+    /// Below it lies a tenth of the mass.
+    small: f64,
+}
+
+impl Scales {
+    fn of(mixture: Option<&KernelMixture>) -> Self {
+        let Some(mixture) = mixture else { return Self { smallest: 0.1, small: 0.1 } };
+        let quantile = |share: f64| {
+            let mut below = 0.0;
+            for (bandwidth, weight) in mixture.bandwidths().iter().zip(mixture.weights()).rev() {
+                below += weight;
+                if below > share {
+                    return *bandwidth;
+                }
+            }
+            1.0
+        };
+        Self { smallest: quantile(0.01), small: quantile(0.1) }
+    }
+}
+
+/// Chooses what was left out, from the manifold and from the kernel mixture of the training points.
 pub(crate) fn resolve(
     settings: &mut Settings,
     preset: Preset,
     manifold: &dyn Manifold,
     prior: &dyn Prior,
-    train: &[f64],
+    mixture: Option<&KernelMixture>,
 ) -> Result<()> {
     if preset == Preset::Paper {
         fill_paper(settings, manifold);
     }
     let kernel_known = TransitionKernel::new(manifold, prior).is_ok();
-    let scale = resolution(manifold, train);
+    let scales = Scales::of(mixture);
     fill(&mut settings.model.t_end, 6.0 / forgetting_rate(manifold));
     fill(&mut settings.model.guide, GuideKind::None);
-    let s_min = (0.1 * scale * scale).clamp(1e-8, 1e-3);
-    fill(&mut settings.model.s_min, s_min);
+    // Noise of this variance costs d/2 log(1 + s_min/σ²) nats at the smallest scale σ. A guide has that scale exactly.
+    let share = if settings.model.guide == Some(GuideKind::Kernel) { 0.004 } else { 0.02 };
+    fill(&mut settings.model.s_min, (share * scales.smallest.powi(2)).clamp(1e-10, 1e-3));
     let net = &mut settings.net;
     fill(&mut net.depth, 4);
     fill(&mut net.width, 256);
@@ -102,8 +130,8 @@ pub(crate) fn resolve(
     fill(&mut net.residual, false);
     fill(&mut net.actnorm, !kernel_known);
     fill(&mut net.time_pairs, 4);
-    fill(&mut net.fourier, if scale < 0.02 { 128 } else { 0 });
-    fill(&mut net.fourier_max, (1.0 / scale).clamp(1.0, 1e4));
+    fill(&mut net.fourier, if mixture.is_some() { 64 } else { 0 });
+    fill(&mut net.fourier_max, (1.0 / scales.small).clamp(4.0, 1e4));
     fill(&mut net.inverse_noise, true);
     fill(&mut net.zero_output, true);
     let train = &mut settings.train;
@@ -152,12 +180,6 @@ fn check(settings: &Settings) -> Result<()> {
     Ok(())
 }
 
-/// The smallest length scale of the data: a low quantile of the distances to the nearest other place.
-pub(crate) fn resolution(manifold: &dyn Manifold, points: &[f64]) -> f64 {
-    let distances = nearest_distances(manifold, points);
-    if distances.is_empty() { 1.0 } else { distances[distances.len() / 10].clamp(1e-4, 1.0) }
-}
-
 /// Sorted distances, in the ambient space, from up to 1000 points to the nearest place that is not their own.
 pub(crate) fn nearest_distances(manifold: &dyn Manifold, points: &[f64]) -> Vec<f64> {
     const QUERIES: usize = 1000;
@@ -204,7 +226,11 @@ pub(crate) fn train_config(settings: &Settings, m: usize) -> Result<TrainConfig>
         zero_output: net.zero_output.unwrap_or(false),
     };
     if net.depth > 64 || net.width > 1 << 14 {
-        bail!("net.depth = {} and net.width = {} are too large; at most 64 and 16384", net.depth, net.width);
+        bail!(
+            "net.depth = {} and net.width = {} are too large; at most 64 and 16384",
+            net.depth,
+            net.width
+        );
     }
     let steps = train.steps.with_context(need("train.steps"))?;
     let probes = train.probes.unwrap_or(1);

@@ -241,7 +241,9 @@ impl Settings {
         if let Some(found) = found
             && found > i64::from(FORMAT)
         {
-            bail!("the configuration has format {found}, this program reads up to {FORMAT}; update it");
+            bail!(
+                "the configuration has format {found}, this program reads up to {FORMAT}; update it"
+            );
         }
         for change in changes {
             set(&mut table, change)?;

@@ -1,10 +1,11 @@
 //! A vector field a(x, s) with directional derivatives, and what geometry makes of it.
 
 use std::fmt::Debug;
+use std::sync::Arc;
 
 use crate::divergence::{Estimator, Probes};
 use crate::error::SolveError;
-use crate::linalg::dot;
+use crate::linalg::{axpy, dot};
 use crate::manifold::Manifold;
 use crate::rng::Streams;
 use crate::rows::Rows;
@@ -22,6 +23,32 @@ pub trait Field: Debug + Send + Sync {
         a: &mut [f64],
         jvp: &mut [f64],
     ) -> Result<(), SolveError>;
+}
+
+/// The sum of fields: a guide and a network.
+#[derive(Clone, Debug)]
+pub struct SumField(pub Vec<Arc<dyn Field>>);
+
+impl Field for SumField {
+    fn eval(
+        &self,
+        x: Rows<'_>,
+        s: &[f64],
+        per_row: usize,
+        e: &[f64],
+        a: &mut [f64],
+        jvp: &mut [f64],
+    ) -> Result<(), SolveError> {
+        a.fill(0.0);
+        jvp.fill(0.0);
+        let (mut part_a, mut part_jvp) = (vec![0.0; a.len()], vec![0.0; jvp.len()]);
+        for part in &self.0 {
+            part.eval(x, s, per_row, e, &mut part_a, &mut part_jvp)?;
+            axpy(1.0, &part_a, a);
+            axpy(1.0, &part_jvp, jvp);
+        }
+        Ok(())
+    }
 }
 
 /// Value, norm and divergence of P a on a batch, with the buffers that they need.

@@ -75,6 +75,13 @@ impl LossBatch {
         Ok(())
     }
 
+    /// Takes a part of the target that something else than the network accounts for off it; denoising form.
+    pub fn subtract_from_target(&mut self, part: &[f64]) {
+        for (target, part) in self.target.iter_mut().zip(part) {
+            *target -= part;
+        }
+    }
+
     /// Where the network is to be evaluated.
     pub fn input(&self, m: usize) -> Result<FieldInput<'_>, SolveError> {
         let directions = Directions { per_row: self.probes.per_row, e: &self.probes.e, e_s: &[] };

@@ -8,9 +8,11 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use crate::error::SolveError;
+use crate::field::{Field, SumField};
 use crate::kernel::TransitionKernel;
 use crate::loss::{LossBatch, LossKind};
 use crate::manifold::Manifold;
+use crate::mixture::Guide;
 use crate::model::Diffusion;
 use crate::nn::{Mlp, NetConfig, NnError, TrainWorkspace};
 use crate::optim::{Adam, AdamConfig, Ema, OptimError, Schedule, clip_norm};
@@ -41,6 +43,9 @@ pub enum TrainError {
     /// The proposal of times.
     #[error(transparent)]
     Time(#[from] TimeError),
+    /// A guide with another loss.
+    #[error("a guided model is trained with the denoising loss; the implicit loss has no guide")]
+    GuideNeedsDenoising,
     /// Losses that stay NaN or infinite.
     #[error(
         "step {step}: the loss or its gradient is {loss} for the {times}th time in a row (batch row {row}, training row {data_row}, \
@@ -146,6 +151,8 @@ pub struct Trainer {
     step: u64,
     skipped: u64,
     skipped_in_a_row: u64,
+    guide: Option<Arc<Guide>>,
+    guided: Vec<f64>,
 }
 
 impl Trainer {
@@ -199,8 +206,21 @@ impl Trainer {
             step: 0,
             skipped: 0,
             skipped_in_a_row: 0,
+            guide: None,
+            guided: Vec::new(),
             config,
         })
+    }
+
+    /// The same run with the network added to the score of a kernel mixture of the training data, in the order given to [`Trainer::new`]. The guide
+    /// must have folds: in training it is cross-fitted, so that no point sees its own kernel. For the denoising loss alone.
+    pub fn with_guide(mut self, guide: Arc<Guide>) -> Result<Self, TrainError> {
+        if self.config.loss != LossKind::Denoising {
+            return Err(TrainError::GuideNeedsDenoising);
+        }
+        self.guided = vec![0.0; self.y0.len()];
+        self.guide = Some(guide);
+        Ok(self)
     }
 
     /// Steps done.
@@ -329,6 +349,12 @@ impl Trainer {
             }
             let (manifold, prior) = (self.manifold.as_ref(), self.prior.as_ref());
             batch.prepare(manifold, prior, self.config.loss, self.kernel.as_ref(), y0, &probes)?;
+            if let Some(guide) = &self.guide {
+                let y = Rows::new(&batch.y, m).map_err(SolveError::from)?;
+                let mut guided = vec![0.0; batch.y.len()];
+                guide.cross_fitted(y, &batch.s, &self.picks, &mut guided)?;
+                batch.subtract_from_target(&guided);
+            }
             let form = batch.row_loss(manifold, self.config.loss);
             self.net.loss_gradient(batch.input(m)?, &form, &mut workspace, losses, None)?;
         }
@@ -360,6 +386,11 @@ impl Trainer {
         let probes = Streams::new(seed, "train-probes").part(self.step);
         let (manifold, prior) = (self.manifold.as_ref(), self.prior.as_ref());
         self.batch.prepare(manifold, prior, self.config.loss, self.kernel.as_ref(), y0, &probes)?;
+        if let Some(guide) = &self.guide {
+            let y = Rows::new(&self.batch.y, m).map_err(SolveError::from)?;
+            guide.cross_fitted(y, &self.batch.s, &self.picks, &mut self.guided)?;
+            self.batch.subtract_from_target(&self.guided);
+        }
         Ok(())
     }
 
@@ -372,10 +403,16 @@ impl Trainer {
     pub fn model_with(&self, weights: &[f32]) -> Result<Diffusion, TrainError> {
         let mut net = self.net.clone();
         net.set_params(weights)?;
+        let field: Arc<dyn Field> = match &self.guide {
+            None => Arc::new(net),
+            Some(guide) => {
+                Arc::new(SumField(vec![Arc::clone(guide) as Arc<dyn Field>, Arc::new(net)]))
+            }
+        };
         Ok(Diffusion {
             manifold: Arc::clone(&self.manifold),
             prior: Arc::clone(&self.prior),
-            field: Arc::new(net),
+            field,
             s_min: self.config.s_min,
             t_end: self.config.t_end,
         })
