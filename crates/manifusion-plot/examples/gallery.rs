@@ -11,8 +11,8 @@ use manifusion::data::Synthetic;
 use manifusion::density::Density as _;
 use manifusion::rows::Rows;
 use manifusion_plot::{
-    Grid, Kind, Measure, MetricsRow, Options, PlotSource, Projection, TrainingCurves, Value, draw,
-    save_geojson,
+    Grid, Kind, Measure, MetricsRow, Options, PlotSource, Projection, ReportInput, TrainingCurves,
+    Value, draw, save_geojson, write_report,
 };
 
 #[path = "../tests/common/mod.rs"]
@@ -86,6 +86,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             title: &title,
             axis_names: if set == "torus-mixture" { &names } else { &[] },
             curves: Some(&curves),
+            grid: None,
         };
         for kind in kinds {
             let picture = draw(kind, &source, &options)?;
@@ -93,6 +94,18 @@ fn main() -> Result<(), Box<dyn Error>> {
                 picture.save(&folder.join(format!("{set}-{kind}.{ending}")))?;
             }
         }
+        let input = ReportInput {
+            source,
+            options: &options,
+            eval: &serde_json::json!({ "method": "exact", "dataset": set, "seed": 0, "n": 1500 }),
+            findings: &["The data are generated; no two points are equal.".to_string()],
+            config: "# nothing was trained\n",
+            commands: &[
+                "cargo run --release -p manifusion-plot --example gallery -- FOLDER".to_string()
+            ],
+            generator: "the gallery of manifusion-plot",
+        };
+        write_report(&folder.join(format!("{set}.html")), &input)?;
         if set == "sphere-mixture" {
             let other = Options {
                 value: Value::Density,

@@ -6,7 +6,7 @@ use crate::error::{PlotError, Result};
 use crate::panel::{Panel, Sign, legend};
 use crate::picture::{LAYOUT_WIDTH, Picture};
 use crate::source::{Kind, Options};
-use crate::svg::{Anchor, DATA, LABEL, SAMPLES, SOFT, Svg, TICK};
+use crate::svg::{Anchor, DATA, LABEL, SAMPLES, Svg, TICK};
 use crate::text;
 use crate::ticks::Ticks;
 
@@ -161,7 +161,10 @@ pub(crate) fn draw(title: &str, curves: &TrainingCurves, options: &Options) -> R
 impl Chart {
     fn draw(&self, svg: &mut Svg, [x0, y0]: [f64; 2], [width, height]: [f64; 2]) {
         let all = || self.lines.iter().flat_map(|line| &line.points);
-        let x_range = range(all().map(|p| p[0]), 0.0);
+        let x_range = [
+            range(all().map(|p| p[0]), 0.0)[0],
+            all().map(|p| p[0]).fold(f64::NEG_INFINITY, f64::max),
+        ];
         let y_range = range(all().map(|p| p[1]), if self.noisy { 0.005 } else { 0.0 });
         let y_marks = if self.logarithmic {
             Ticks::powers(y_range[0], y_range[1], 5)
@@ -172,7 +175,7 @@ impl Chart {
         let left = x0 + room + 40.0;
         let frame = [left, y0 + 44.0, x0 + width - left - 26.0, height];
         let panel = Panel { frame, x: x_range, y: y_range };
-        svg.text(left + frame[2] / 2.0, y0 + 16.0, Anchor::Middle, LABEL + 1.0, self.title);
+        svg.text(left + frame[2] / 2.0, y0 + 16.0, Anchor::Middle, LABEL, &self.heading());
         let entries: Vec<(Sign, String)> = self
             .lines
             .iter()
@@ -188,9 +191,6 @@ impl Chart {
         });
         panel.axes(svg, &Ticks::new(x_range[0], x_range[1], 4).labels(), &y_marks);
         panel.labels(svg, self.x, self.y, room);
-        if self.lines.len() > 1 {
-            self.gain(svg, &panel);
-        }
     }
 
     fn line(&self, svg: &mut Svg, panel: &Panel, line: &Line) {
@@ -217,16 +217,18 @@ impl Chart {
         }
     }
 
-    /// How much the first line lies under the second at the end, as a factor.
-    fn gain(&self, svg: &mut Svg, panel: &Panel) {
+    /// The title; of two lines, with how far apart they end.
+    fn heading(&self) -> String {
         let last = |line: &Line| averaged(&line.points, 10).last().map(|p| p[1]);
-        let [Some(first), Some(second)] = [last(&self.lines[0]), last(&self.lines[1])] else {
-            return;
-        };
-        let factor = 10f64.powf(second - first);
-        let [left, top, ..] = panel.frame;
-        let text = format!("uniform / q at the end: {factor:.1}");
-        svg.styled_text(left + 8.0, top + 18.0, Anchor::Start, TICK, SOFT, "", &text);
+        match &self.lines[..] {
+            [proposal, uniform] => match (last(proposal), last(uniform)) {
+                (Some(p), Some(u)) => {
+                    format!("{} (ratio at the end: {:.1})", self.title, 10f64.powf(u - p))
+                }
+                _ => self.title.to_string(),
+            },
+            _ => self.title.to_string(),
+        }
     }
 }
 

@@ -6,10 +6,10 @@ use manifusion::manifold::Kind as Space;
 use manifusion::rows::Rows;
 
 use crate::error::Result;
-use crate::grid::{Grid, to_disk};
+use crate::grid::to_disk;
 use crate::panel::{
-    MAX_POINTS, Panel, SAMPLES_ON_COLOUR, Sign, count_text, dot_size, dots_on_colour, legend,
-    scale_label, scale_of,
+    MAX_POINTS, Panel, SAMPLES_ON_COLOUR, Sign, contour_entries, count_text, dot_size,
+    dots_on_colour, legend, scale_label, scale_of,
 };
 use crate::picture::{LAYOUT_WIDTH, Picture};
 use crate::source::{Kind, Options, PlotSource, thinned};
@@ -23,7 +23,7 @@ pub(crate) fn draw(source: &PlotSource<'_>, options: &Options) -> Result<Picture
         return Err(source.wrong_manifold(Kind::Disk, "hyperbolic:2"));
     };
     let data = source.require_data(Kind::Disk)?;
-    let grid = Grid::new(source, options)?;
+    let grid = source.grid_or_evaluate(options)?;
     let drawn = options.show_samples.then(|| source.samples_or_draw(options)).transpose()?;
     let samples = drawn.as_ref().map(|rows| Rows::new(rows, 3)).transpose()?;
 
@@ -33,6 +33,7 @@ pub(crate) fn draw(source: &PlotSource<'_>, options: &Options) -> Result<Picture
     if let Some(samples) = samples {
         entries.push((Sign::Dot(SAMPLES_ON_COLOUR), count_text(samples.len(), "samples")));
     }
+    entries.extend(contour_entries());
     legend(&mut svg, LAYOUT_WIDTH / 2.0, 56.0, &entries);
     let top = 78.0;
     let panel = |top: f64| Panel {
@@ -50,7 +51,8 @@ pub(crate) fn draw(source: &PlotSource<'_>, options: &Options) -> Result<Picture
     };
 
     let above = panel(top);
-    ring_lines(&mut svg, above, SOFT, true);
+    let unit = if (curvature + 1.0).abs() < 1e-12 { "r" } else { "√|K| r" };
+    ring_lines(&mut svg, above, SOFT, Some(unit));
     let points = places(above, data);
     let size = dot_size(points.len());
     svg.dots(points, size, &format!("stroke=\"{DATA}\" stroke-opacity=\"0.7\""));
@@ -67,7 +69,7 @@ pub(crate) fn draw(source: &PlotSource<'_>, options: &Options) -> Result<Picture
         result = below.density(svg, &grid, &scale, options.value);
     });
     result?;
-    ring_lines(&mut svg, below, "#ffffff", false);
+    ring_lines(&mut svg, below, "#ffffff", None);
     if let Some(samples) = samples {
         dots_on_colour(&mut svg, &places(below, samples), SAMPLES_ON_COLOUR);
     }
@@ -91,7 +93,7 @@ fn side_text(svg: &mut Svg, panel: Panel, text: &str) {
 }
 
 /// Circles at whole distances √|K| r from the origin, and spokes every 30°.
-fn ring_lines(svg: &mut Svg, panel: Panel, colour: &str, named: bool) {
+fn ring_lines(svg: &mut Svg, panel: Panel, colour: &str, unit: Option<&str>) {
     let style =
         format!("fill=\"none\" stroke=\"{colour}\" stroke-opacity=\"0.35\" stroke-width=\"0.7\"");
     let centre = panel.place(0.0, 0.0);
@@ -104,7 +106,7 @@ fn ring_lines(svg: &mut Svg, panel: Panel, colour: &str, named: bool) {
         let spoke = [panel.place(inner * cos, inner * sin), panel.place(cos, sin)];
         svg.paths([&spoke[..]], false, &style);
     }
-    if named {
+    if let Some(unit) = unit {
         // Beside the disk, at the height of where each circle meets the diagonal.
         for distance in 1..=3 {
             let r = (0.5 * f64::from(distance)).tanh();
@@ -113,7 +115,7 @@ fn ring_lines(svg: &mut Svg, panel: Panel, colour: &str, named: bool) {
             let y_text = panel.frame[1] + 22.0 + 22.0 * f64::from(3 - distance);
             let leader = [[x, y], [end - 4.0, y_text - 5.0]];
             svg.paths([&leader[..]], false, &style);
-            let text = format!("√|K| r = {distance}");
+            let text = format!("{unit} = {distance}");
             svg.styled_text(end, y_text, Anchor::Start, 14.0, SOFT, "", &text);
         }
     }

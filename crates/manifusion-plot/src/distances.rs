@@ -55,7 +55,9 @@ fn label(manifold: &dyn Manifold) -> &'static str {
     match manifold.kind() {
         Space::Sphere { .. } => "great-circle distance (radians)",
         Space::Torus { .. } => "distance on the flat torus (radians)",
-        Space::Orthogonal { n: 3, special: true } => "angle of the rotation between two (radians)",
+        Space::Orthogonal { n: 3, special: true } => {
+            "angle of the rotation between two points (radians)"
+        }
         Space::Hyperboloid { .. } => "hyperbolic distance (Lorentz metric)",
         Space::Product => "distance in the product (root of the sum of squares)",
         _ => "straight distance in the ambient space",

@@ -229,8 +229,8 @@ impl Grid {
         (iy * nx + ix) as usize
     }
 
-    /// log p between the centres, bilinear; `None` where a neighbour is off the manifold. Values more than 60 nats
-    /// under the largest, −∞ among them, count as 60 under it.
+    /// log p between the centres, bilinear; `None` where a neighbour is off the manifold. Beside values more than 60 nats
+    /// under the largest, −∞ among them, the nearest centre counts.
     pub fn at(&self, x: f64, y: f64) -> Option<f64> {
         self.interpolate(x, y, self.max() - DEPTH)
     }
@@ -240,22 +240,26 @@ impl Grid {
         let (ix, iy) = (px.floor(), py.floor());
         let (tx, ty) = (px - ix, py - iy);
         let (ix, iy) = (ix as i64, iy as i64);
-        let mut sum = 0.0;
-        for (dx, dy, weight) in [
+        let corners = [
             (0, 0, (1.0 - tx) * (1.0 - ty)),
             (1, 0, tx * (1.0 - ty)),
             (0, 1, (1.0 - tx) * ty),
             (1, 1, tx * ty),
-        ] {
+        ];
+        let (mut sum, mut nearest, mut edge) = (0.0, (-1.0, floor), false);
+        for (dx, dy, weight) in corners.into_iter().filter(|c| c.2 > 0.0) {
             let value = self.log_density[self.cell(ix + dx, iy + dy)];
-            if weight > 0.0 {
-                if value.is_nan() {
-                    return None;
-                }
-                sum += weight * value.max(floor);
+            if value.is_nan() {
+                return None;
             }
+            if weight > nearest.0 {
+                nearest = (weight, value);
+            }
+            edge |= value < floor;
+            sum += weight * value;
         }
-        Some(sum)
+        // Across the edge of the support there is nothing to interpolate.
+        Some(if edge { nearest.1.max(floor) } else { sum })
     }
 
     /// A function that interpolates as [`Grid::at`] does, for many points.

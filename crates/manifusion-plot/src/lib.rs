@@ -42,6 +42,7 @@
 //!     title: "A density that prefers the north",
 //!     axis_names: &[],
 //!     curves: None,
+//!     grid: None,
 //! };
 //! let options = Options { evaluations: 800, ..Options::default() };
 //! let picture = draw(Kind::natural(&*manifold), &source, &options)?;
@@ -65,6 +66,7 @@ mod panel;
 mod picture;
 mod plane;
 mod projection;
+mod report;
 mod rotation;
 mod source;
 mod svg;
@@ -79,6 +81,7 @@ pub use geojson::{Region, highest_density_regions, save_geojson, to_geojson};
 pub use grid::{Axis, Grid, MAX_EVALUATIONS, MIN_EVALUATIONS, Wrap};
 pub use picture::{MAX_SIDE, MIN_SIDE, Picture};
 pub use projection::Projection;
+pub use report::{ReportInput, report_html, write_report};
 pub use rotation::{axis_angle, bunge_angles};
 pub use source::{Kind, Measure, Options, PlotSource, Value};
 

@@ -152,7 +152,13 @@ impl Map {
             let [x, y] =
                 self.to_picture(self.projection.forward(self.left_edge(), lat.to_radians()));
             let text = degrees(lat, geographic.then_some(["S", "N"]));
-            svg.styled_text(x - 7.0, y + 5.0, Anchor::End, TICK, SOFT, "", &text);
+            // The rim of a round map leans towards the label away from the equator.
+            let gap = if self.projection == Projection::Equirectangular {
+                7.0
+            } else {
+                8.0 + 0.2 * lat.abs()
+            };
+            svg.styled_text(x - gap, y + 5.0, Anchor::End, TICK, SOFT, "", &text);
         }
         if self.projection == Projection::Equirectangular {
             for step in (-180..=180).step_by(60) {
@@ -192,7 +198,7 @@ pub(crate) fn draw(
     if source.manifold.kind() != (Space::Sphere { dim: 2 }) {
         return Err(source.wrong_manifold(kind, "sphere:2"));
     }
-    let grid = Grid::new(source, options)?;
+    let grid = source.grid_or_evaluate(options)?;
     let mut svg = Svg::default();
     svg.title(LAYOUT_WIDTH, source.title);
 

@@ -155,6 +155,19 @@ pub(crate) enum Sign {
     Line(&'static str),
 }
 
+/// The legend of [`Panel::contours`].
+pub(crate) fn contour_entries() -> Vec<(Sign, String)> {
+    let mut entries: Vec<(Sign, String)> = SHARES
+        .iter()
+        .enumerate()
+        .map(|(i, share)| (Sign::Contour(i), format!("{:.0} %", 100.0 * share)))
+        .collect();
+    if let Some(last) = entries.last_mut() {
+        last.1.push_str(" of the mass");
+    }
+    entries
+}
+
 /// One row of signs and texts, centred.
 pub(crate) fn legend(svg: &mut Svg, centre: f64, y: f64, entries: &[(Sign, String)]) {
     let (sign_width, gap) = (30.0, 26.0);

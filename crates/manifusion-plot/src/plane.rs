@@ -3,12 +3,11 @@
 use manifusion::manifold::Kind as Space;
 use manifusion::rows::Rows;
 
-use crate::contours::SHARES;
 use crate::error::Result;
-use crate::grid::{Axis, Grid};
+use crate::grid::Axis;
 use crate::panel::{
-    DATA_ON_COLOUR, MAX_POINTS, Panel, SAMPLES_ON_COLOUR, Sign, count_text, dots_on_colour, legend,
-    scale_label, scale_of,
+    DATA_ON_COLOUR, MAX_POINTS, Panel, SAMPLES_ON_COLOUR, Sign, contour_entries, count_text,
+    dots_on_colour, legend, scale_label, scale_of,
 };
 use crate::picture::{LAYOUT_WIDTH, Picture};
 use crate::source::{Kind, Options, PlotSource, thinned};
@@ -51,7 +50,7 @@ fn draw(
     marks: impl Fn(&Axis) -> Vec<(f64, String)>,
     coordinates: impl Fn(&[f64]) -> [f64; 2],
 ) -> Result<Picture> {
-    let grid = Grid::new(source, options)?;
+    let grid = source.grid_or_evaluate(options)?;
     let mut svg = Svg::default();
     svg.title(LAYOUT_WIDTH, source.title);
 
@@ -59,14 +58,7 @@ fn draw(
     let drawn = options.show_samples.then(|| source.samples_or_draw(options)).transpose()?;
     let width = source.manifold.ambient_dim();
     let samples = drawn.as_ref().map(|rows| Rows::new(rows, width)).transpose()?;
-    let mut entries: Vec<(Sign, String)> = SHARES
-        .iter()
-        .enumerate()
-        .map(|(i, share)| (Sign::Contour(i), format!("{:.0} %", 100.0 * share)))
-        .collect();
-    if let Some(last) = entries.last_mut() {
-        last.1.push_str(" of the mass");
-    }
+    let mut entries = contour_entries();
     if let Some(data) = data {
         entries.push((Sign::Dot(DATA_ON_COLOUR), count_text(data.len(), "test points")));
     }
@@ -78,8 +70,11 @@ fn draw(
     let (x_marks, y_marks) = (marks(&grid.x), marks(&grid.y));
     let room = y_marks.iter().map(|(_, t)| text::width(t, TICK)).fold(0.0, f64::max) + 9.0;
     let side = 640.0;
+    // Lengths in both directions count the same.
+    let ratio = (grid.y.end() - grid.y.start) / (grid.x.end() - grid.x.start);
+    let height = (side * ratio).clamp(240.0, 900.0);
     let panel = Panel {
-        frame: [(LAYOUT_WIDTH - side + room) / 2.0, 74.0, side, side],
+        frame: [(LAYOUT_WIDTH - side + room) / 2.0, 74.0, side, height],
         x: [grid.x.start, grid.x.end()],
         y: [grid.y.start, grid.y.end()],
     };
@@ -107,8 +102,8 @@ fn draw(
     panel.axes(&mut svg, &x_marks, &y_marks);
     panel.labels(&mut svg, &names[0], &names[1], room);
 
-    let bar = 74.0 + side + 62.0;
+    let bar = 74.0 + height + 62.0;
     let label = scale_label(options.value, &grid.measure);
     scale.bar(&mut svg, [LAYOUT_WIDTH / 2.0 - 230.0, bar, 460.0], &label);
-    Picture::new(svg, source.title, bar + 70.0, options.width)
+    Picture::new(svg, source.title, (bar + 70.0).round(), options.width)
 }

@@ -116,7 +116,7 @@ fn euler(svg: &mut Svg, source: &PlotSource<'_>, sets: &Sets<'_>, top: f64) -> R
     const LIMIT: usize = 2000;
     let names = ["φ₁", "Φ", "φ₂"];
     let ends = [360.0, 180.0, 360.0];
-    let side = 222.0;
+    let side = 212.0;
     let evaluate = |points: Rows<'_>| -> Result<(Vec<[f64; 3]>, Vec<f64>)> {
         let kept: Vec<f64> = thinned(points, LIMIT).flatten().copied().collect();
         Ok((kept.chunks_exact(9).map(bunge_angles).collect(), source.log_density(&kept)?))
@@ -135,7 +135,7 @@ fn euler(svg: &mut Svg, source: &PlotSource<'_>, sets: &Sets<'_>, top: f64) -> R
         svg.text(LAYOUT_WIDTH / 2.0, y - 8.0, Anchor::Middle, LABEL, &heading);
         for (k, [i, j]) in [[0, 1], [2, 1], [0, 2]].into_iter().enumerate() {
             let panel = Panel {
-                frame: [72.0 + 287.0 * k as f64, y, side, side],
+                frame: [72.0 + 292.0 * k as f64, y, side, side],
                 x: [0.0, ends[i]],
                 y: [0.0, ends[j]],
             };

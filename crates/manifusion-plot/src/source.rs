@@ -10,6 +10,7 @@ use manifusion::rows::Rows;
 
 use crate::curves::TrainingCurves;
 use crate::error::{PlotError, Result};
+use crate::grid::Grid;
 use crate::projection::Projection;
 
 /// A density with the points that belong into its picture.
@@ -31,6 +32,8 @@ pub struct PlotSource<'a> {
     pub axis_names: &'a [String],
     /// How the training went.
     pub curves: Option<&'a TrainingCurves>,
+    /// The density on a grid, if it has been evaluated already.
+    pub grid: Option<&'a Grid>,
 }
 
 /// What colours stand for.
@@ -260,6 +263,14 @@ impl<'a> PlotSource<'a> {
         match self.samples {
             Some(samples) => Ok(Cow::Borrowed(samples.as_slice())),
             None => Ok(Cow::Owned(self.density.sample(options.num_samples, options.seed)?)),
+        }
+    }
+
+    /// The grid given, or a fresh one.
+    pub(crate) fn grid_or_evaluate(&self, options: &Options) -> Result<Cow<'a, Grid>> {
+        match self.grid {
+            Some(grid) => Ok(Cow::Borrowed(grid)),
+            None => Ok(Cow::Owned(Grid::new(self, options)?)),
         }
     }
 
