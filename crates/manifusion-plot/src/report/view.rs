@@ -247,6 +247,9 @@ impl View {
             self.layers(scene)
         );
         if self.angles.len() > 2 {
+            html.push_str(
+                "<p class=\"soft\">Colour: density of the samples’ pairs of these angles.</p>\n",
+            );
             html.push_str(&self.angle_choice());
         }
         let _ = write!(
@@ -286,11 +289,11 @@ impl View {
             (0..=16).map(|i| crate::colour::viridis(f64::from(i) / 16.0)).collect();
         format!(
             "<div class=\"bar\"><div style=\"background:linear-gradient(90deg,{})\"></div>\
-             <p><span>≤ {}</span><span>{}</span><span>{}</span></p></div>\n",
+             <p><span>≤ {}</span><span>{}</span><span class=\"label\">{}</span></p></div>\n",
             stops.join(","),
             crate::text::number(*low, 2),
-            escape(label),
-            crate::text::number(*high, 2)
+            crate::text::number(*high, 2),
+            escape(label)
         )
     }
 
