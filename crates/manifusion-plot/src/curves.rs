@@ -1,0 +1,260 @@
+//! How the training went: loss, validation NLL, variance of the loss's estimator, and the proposal q(s).
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{PlotError, Result};
+use crate::panel::{Panel, Sign, legend};
+use crate::picture::{LAYOUT_WIDTH, Picture};
+use crate::source::{Kind, Options};
+use crate::svg::{Anchor, DATA, LABEL, SAMPLES, Svg, TICK};
+use crate::text;
+use crate::ticks::Ticks;
+
+/// One line of `metrics.jsonl`; what was not measured at a step is absent.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct MetricsRow {
+    /// Optimiser steps made.
+    pub step: u64,
+    /// Seconds since the training began.
+    #[serde(default)]
+    pub seconds: f64,
+    /// Loss of the batch.
+    #[serde(default)]
+    pub loss: Option<f64>,
+    /// Negative log-likelihood (or its bound) of the validation points, in nats.
+    #[serde(default)]
+    pub validation_nll: Option<f64>,
+    /// Variance of the loss's estimator with times drawn from the learned q.
+    #[serde(default)]
+    pub variance_proposal: Option<f64>,
+    /// The same with uniform times.
+    #[serde(default)]
+    pub variance_uniform: Option<f64>,
+    /// Effective sample size of the batch under q, as a share of the batch.
+    #[serde(default)]
+    pub effective_sample_size: Option<f64>,
+}
+
+/// Everything that was recorded while training.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct TrainingCurves {
+    /// In order of the steps.
+    pub rows: Vec<MetricsRow>,
+    /// The learned proposal: pairs (s, q(s)), in order of s.
+    #[serde(default)]
+    pub proposal: Vec<[f64; 2]>,
+}
+
+impl TrainingCurves {
+    /// Whether there is nothing to draw.
+    pub fn is_empty(&self) -> bool {
+        panels(self).is_empty()
+    }
+}
+
+struct Line {
+    name: &'static str,
+    colour: &'static str,
+    points: Vec<[f64; 2]>,
+}
+
+struct Chart {
+    title: &'static str,
+    x: &'static str,
+    y: &'static str,
+    logarithmic: bool,
+    /// Whether a faint line of all values lies under a smoothed one.
+    noisy: bool,
+    lines: Vec<Line>,
+}
+
+/// The charts for which there are at least two points.
+fn panels(curves: &TrainingCurves) -> Vec<Chart> {
+    let series = |name, colour, value: fn(&MetricsRow) -> Option<f64>| Line {
+        name,
+        colour,
+        points: curves
+            .rows
+            .iter()
+            .filter_map(|row| Some([row.step as f64, value(row)?]))
+            .filter(|p| p[1].is_finite())
+            .collect(),
+    };
+    let chart = |title, y, logarithmic, noisy, lines| Chart {
+        title,
+        x: "step",
+        y,
+        logarithmic,
+        noisy,
+        lines,
+    };
+    let proposal = curves.proposal.iter().copied().filter(|p| p.iter().all(|v| v.is_finite()));
+    let mut charts = vec![
+        chart("Loss", "nats", false, true, vec![series("", DATA, |r| r.loss)]),
+        chart(
+            "Validation NLL",
+            "nats per point",
+            false,
+            false,
+            vec![series("", SAMPLES, |r| r.validation_nll)],
+        ),
+        chart(
+            "Variance of the loss estimator",
+            "nats², log scale",
+            true,
+            true,
+            vec![
+                series("times from q(s)", SAMPLES, |r| r.variance_proposal),
+                series("uniform times", DATA, |r| r.variance_uniform),
+            ],
+        ),
+        Chart {
+            title: "Proposal of times",
+            x: "s",
+            y: "q(s)",
+            logarithmic: false,
+            noisy: false,
+            lines: vec![Line { name: "", colour: SAMPLES, points: proposal.collect() }],
+        },
+        chart(
+            "Effective sample size under q",
+            "share of the batch",
+            false,
+            true,
+            vec![series("", SAMPLES, |r| r.effective_sample_size)],
+        ),
+    ];
+    for chart in &mut charts {
+        if chart.logarithmic {
+            for line in &mut chart.lines {
+                line.points.retain(|p| p[1] > 0.0);
+                line.points.iter_mut().for_each(|p| p[1] = p[1].log10());
+            }
+        }
+        chart.lines.retain(|line| line.points.len() > 1);
+    }
+    charts.retain(|chart| !chart.lines.is_empty());
+    charts
+}
+
+/// The picture of [`Kind::Curves`].
+pub(crate) fn draw(title: &str, curves: &TrainingCurves, options: &Options) -> Result<Picture> {
+    let charts = panels(curves);
+    if charts.is_empty() {
+        let needs = "training metrics of at least two steps";
+        return Err(PlotError::Missing { kind: Kind::Curves.to_string(), needs });
+    }
+    let mut svg = Svg::default();
+    svg.title(LAYOUT_WIDTH, title);
+    let (columns, height) = (if charts.len() == 1 { 1 } else { 2 }, 230.0);
+    let cell = LAYOUT_WIDTH / f64::from(columns);
+    let pitch = height + 104.0;
+    for (i, chart) in charts.iter().enumerate() {
+        let (column, row) = (i as i32 % columns, i as i32 / columns);
+        let corner = [cell * f64::from(column), 44.0 + pitch * f64::from(row)];
+        chart.draw(&mut svg, corner, [cell, height]);
+    }
+    let rows = (charts.len() as i32 + columns - 1) / columns;
+    Picture::new(svg, title, 44.0 + pitch * f64::from(rows), options.width)
+}
+
+impl Chart {
+    fn draw(&self, svg: &mut Svg, [x0, y0]: [f64; 2], [width, height]: [f64; 2]) {
+        let all = || self.lines.iter().flat_map(|line| &line.points);
+        let x_range = [
+            range(all().map(|p| p[0]), 0.0)[0],
+            all().map(|p| p[0]).fold(f64::NEG_INFINITY, f64::max),
+        ];
+        let y_range = range(all().map(|p| p[1]), if self.noisy { 0.005 } else { 0.0 });
+        let y_marks = if self.logarithmic {
+            Ticks::powers(y_range[0], y_range[1], 5)
+        } else {
+            Ticks::new(y_range[0], y_range[1], 5).labels()
+        };
+        let room = y_marks.iter().map(|(_, t)| text::width(t, TICK)).fold(0.0, f64::max) + 9.0;
+        let left = x0 + room + 40.0;
+        let frame = [left, y0 + 44.0, x0 + width - left - 26.0, height];
+        let panel = Panel { frame, x: x_range, y: y_range };
+        svg.text(left + frame[2] / 2.0, y0 + 16.0, Anchor::Middle, LABEL, &self.heading());
+        let entries: Vec<(Sign, String)> = self
+            .lines
+            .iter()
+            .filter(|line| !line.name.is_empty())
+            .map(|line| (Sign::Line(line.colour), line.name.to_string()))
+            .collect();
+        legend(svg, left + frame[2] / 2.0, y0 + 36.0, &entries);
+        panel.rules(svg, &y_marks);
+        svg.clipped(&panel.clip(), |svg| {
+            for line in &self.lines {
+                self.line(svg, &panel, line);
+            }
+        });
+        panel.axes(svg, &Ticks::new(x_range[0], x_range[1], 4).labels(), &y_marks);
+        panel.labels(svg, self.x, self.y, room);
+    }
+
+    fn line(&self, svg: &mut Svg, panel: &Panel, line: &Line) {
+        let place = |points: &[[f64; 2]]| -> Vec<[f64; 2]> {
+            points.iter().map(|p| panel.place(p[0], p[1])).collect()
+        };
+        let colour = line.colour;
+        let fine = averaged(&line.points, 600);
+        let smooth = averaged(&line.points, 60);
+        let noisy = self.noisy && fine.len() > smooth.len();
+        if noisy {
+            let style = format!(
+                "fill=\"none\" stroke=\"{colour}\" stroke-opacity=\"0.3\" stroke-width=\"1\""
+            );
+            svg.paths([&place(&fine)[..]], false, &style);
+        }
+        let style = format!(
+            "fill=\"none\" stroke=\"{colour}\" stroke-width=\"2.2\" stroke-linejoin=\"round\""
+        );
+        svg.paths([&place(if noisy { &smooth } else { &fine })[..]], false, &style);
+        if line.points.len() <= 40 {
+            let dots = place(&line.points);
+            svg.dots(dots, 5.0, &format!("stroke=\"{colour}\""));
+        }
+    }
+
+    /// The title; of two lines, with how far apart they end.
+    fn heading(&self) -> String {
+        let last = |line: &Line| averaged(&line.points, 10).last().map(|p| p[1]);
+        match &self.lines[..] {
+            [proposal, uniform] => match (last(proposal), last(uniform)) {
+                (Some(p), Some(u)) => {
+                    format!("{} (ratio at the end: {:.1})", self.title, 10f64.powf(u - p))
+                }
+                _ => self.title.to_string(),
+            },
+            _ => self.title.to_string(),
+        }
+    }
+}
+
+/// Ends of an axis with a little room; a share of the values may be cut off at either end.
+fn range(values: impl Iterator<Item = f64>, cut: f64) -> [f64; 2] {
+    let mut sorted: Vec<f64> = values.collect();
+    sorted.sort_by(f64::total_cmp);
+    let last = sorted.len() - 1;
+    let skip = (cut * sorted.len() as f64) as usize;
+    let (low, high) = (sorted[skip], sorted[last - skip]);
+    let room = if high > low { 0.05 * (high - low) } else { 0.05 * high.abs().max(1.0) };
+    // Steps and times begin at zero.
+    if cut == 0.0 && low >= 0.0 && low < 0.2 * high {
+        return [0.0, high + room];
+    }
+    [low - room, high + room]
+}
+
+/// Means of consecutive points, at most `count` of them.
+fn averaged(points: &[[f64; 2]], count: usize) -> Vec<[f64; 2]> {
+    let size = points.len().div_ceil(count).max(1);
+    points
+        .chunks(size)
+        .map(|chunk| {
+            let n = chunk.len() as f64;
+            [0, 1].map(|k| chunk.iter().map(|p| p[k]).sum::<f64>() / n)
+        })
+        .collect()
+}

@@ -1,0 +1,396 @@
+//! A density on a grid: evaluated once in one batch, read by pictures, exports and the report.
+
+use std::f64::consts::{PI, TAU};
+use std::fmt::Write as _;
+use std::path::Path;
+
+use manifusion::manifold::{Hyperboloid, Kind as Space};
+
+use crate::error::{PlotError, Result, write_file};
+use crate::source::{Kind, Measure, Options, PlotSource};
+
+/// Fewest evaluations that give a picture.
+pub const MIN_EVALUATIONS: usize = 64;
+/// Most evaluations of one grid.
+pub const MAX_EVALUATIONS: usize = 4_000_000;
+/// Nats below the largest log-density where interpolation stops looking: −∞ cannot be interpolated.
+const DEPTH: f64 = 60.0;
+
+/// Cell centres along one coordinate.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Axis {
+    /// Name with unit, such as `lon_deg`.
+    pub name: String,
+    /// Lower end of the first cell.
+    pub start: f64,
+    /// Width of a cell.
+    pub step: f64,
+    /// Number of cells.
+    pub len: usize,
+}
+
+impl Axis {
+    fn new(name: &str, start: f64, end: f64, len: usize) -> Self {
+        Self { name: name.to_string(), start, step: (end - start) / len as f64, len }
+    }
+
+    /// Centre of cell `i`.
+    pub fn centre(&self, i: usize) -> f64 {
+        self.start + (i as f64 + 0.5) * self.step
+    }
+
+    /// Upper end of the last cell.
+    pub fn end(&self) -> f64 {
+        self.start + self.step * self.len as f64
+    }
+
+    /// Position counted in cells from the first centre.
+    fn position(&self, value: f64) -> f64 {
+        (value - self.start) / self.step - 0.5
+    }
+}
+
+/// How the ends of a grid are joined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wrap {
+    /// Longitude is periodic; beyond a pole stands the opposite meridian.
+    Sphere,
+    /// Both axes are periodic.
+    Torus,
+    /// Nothing is joined.
+    None,
+}
+
+/// log p at the centres of cells, with the cells' volumes.
+#[derive(Clone, Debug)]
+pub struct Grid {
+    /// First coordinate, running fastest.
+    pub x: Axis,
+    /// Second coordinate.
+    pub y: Axis,
+    /// How the ends are joined.
+    pub wrap: Wrap,
+    /// log p in nats, `y.len` rows of `x.len`; NaN where the manifold has no point.
+    pub log_density: Vec<f64>,
+    /// Volume of every cell, in the measure of the density; zero where the manifold has no point.
+    pub volume: Vec<f64>,
+    /// What the density is per.
+    pub measure: String,
+}
+
+fn side(evaluations: usize, per_square: f64) -> Result<usize> {
+    if !(MIN_EVALUATIONS..=MAX_EVALUATIONS).contains(&evaluations) {
+        let (min, max) = (MIN_EVALUATIONS, MAX_EVALUATIONS);
+        return Err(PlotError::Evaluations { found: evaluations, min, max });
+    }
+    Ok((evaluations as f64 / per_square).sqrt().floor().max(4.0) as usize)
+}
+
+impl Grid {
+    /// The density of a source on S², T², H² or ℝ².
+    pub fn new(source: &PlotSource<'_>, options: &Options) -> Result<Self> {
+        source.check()?;
+        let evaluations = options.evaluations;
+        match source.manifold.kind() {
+            Space::Sphere { dim: 2 } => Self::sphere(source, side(evaluations, 2.0)?),
+            Space::Torus { dim: 2 } => Self::torus(source, side(evaluations, 1.0)?),
+            Space::Hyperboloid { dim: 2, curvature } => {
+                Self::disk(source, options.measure, curvature, side(evaluations, PI / 4.0)?)
+            }
+            Space::Euclidean { dim: 2 } => Self::plane(source, side(evaluations, 1.0)?),
+            _ => Err(PlotError::WrongManifold {
+                kind: "density grid".to_string(),
+                needs: "sphere:2, torus:2, hyperbolic:2 or euclidean:2",
+                manifold: source.manifold.name(),
+            }),
+        }
+    }
+
+    fn sphere(source: &PlotSource<'_>, n: usize) -> Result<Self> {
+        let x = Axis::new("lon_deg", -180.0, 180.0, 2 * n);
+        let y = Axis::new("lat_deg", -90.0, 90.0, n);
+        let cell = |_: f64, lat: f64, step: f64| {
+            let half = (0.5 * step).to_radians();
+            step.to_radians() * 2.0 * lat.to_radians().cos() * half.sin()
+        };
+        let volume = cells(&x, &y).map(|(lon, lat)| cell(lon, lat, y.step)).collect();
+        let points: Vec<f64> = cells(&x, &y).flat_map(|(lon, lat)| unit_vector(lon, lat)).collect();
+        let log_density = source.log_density(&points)?;
+        Self { x, y, wrap: Wrap::Sphere, log_density, volume, measure: "per sr".to_string() }
+            .with_mass()
+    }
+
+    fn torus(source: &PlotSource<'_>, n: usize) -> Result<Self> {
+        let name = |i| format!("{}_deg", source.axis_name(i));
+        let x = Axis::new(&name(0), -180.0, 180.0, n);
+        let y = Axis::new(&name(1), -180.0, 180.0, n);
+        let points: Vec<f64> = cells(&x, &y)
+            .flat_map(|(a, b)| {
+                let (a, b) = (a.to_radians(), b.to_radians());
+                [a.cos(), a.sin(), b.cos(), b.sin()]
+            })
+            .collect();
+        let log_density = source.log_density(&points)?;
+        let volume = vec![(TAU / n as f64).powi(2); n * n];
+        Self { x, y, wrap: Wrap::Torus, log_density, volume, measure: "per rad²".to_string() }
+            .with_mass()
+    }
+
+    /// Poincaré disk: u = √|K| y/(1 + √|K| x₀), |u| = tanh(√|K| r/2).
+    fn disk(source: &PlotSource<'_>, measure: Measure, curvature: f64, n: usize) -> Result<Self> {
+        let space = Hyperboloid::new(2, curvature)
+            .map_err(|_| source.wrong_manifold(Kind::Disk, "hyperbolic:2 with a finite K < 0"))?;
+        let x = Axis::new("u", -1.0, 1.0, n);
+        let y = Axis::new("v", -1.0, 1.0, n);
+        // A cell whose corner reaches the rim has no finite volume.
+        let rim = 1.0 - x.step;
+        let inside: Vec<bool> = cells(&x, &y).map(|(u, v)| u.hypot(v) <= rim).collect();
+        let points: Vec<f64> = cells(&x, &y)
+            .zip(&inside)
+            .filter(|(_, inside)| **inside)
+            .flat_map(|((u, v), _)| from_disk([u, v], curvature))
+            .collect();
+        let evaluated = source.log_density(&points)?;
+        let (mut log_density, mut volume) = (vec![f64::NAN; n * n], vec![0.0; n * n]);
+        let mut values = evaluated.iter().zip(points.chunks_exact(3));
+        for (i, (u, v)) in cells(&x, &y).enumerate().filter(|(i, _)| inside[*i]) {
+            let Some((&log_p, point)) = values.next() else { break };
+            let log_ratio = space.log_lorentz_over_euclid(point);
+            // g_L = (4/|K|)|du|²/(1 − |u|²)², and vol_E = vol_L·p_L/p_E.
+            let lorentz = 4.0 / (-curvature * (1.0 - u * u - v * v).powi(2)) * x.step * y.step;
+            (log_density[i], volume[i]) = match measure {
+                Measure::Lorentz => (log_p + log_ratio, lorentz),
+                Measure::Euclid => (log_p, lorentz * log_ratio.exp()),
+            };
+        }
+        let measure = match measure {
+            Measure::Lorentz => "per unit of Lorentz (hyperbolic) area",
+            Measure::Euclid => "per unit of Euclidean-induced area",
+        };
+        Self { x, y, wrap: Wrap::None, log_density, volume, measure: measure.to_string() }
+            .with_mass()
+    }
+
+    /// ℝ² around the points at hand.
+    fn plane(source: &PlotSource<'_>, n: usize) -> Result<Self> {
+        let points = source.data.or(source.samples);
+        let range = |k: usize| {
+            let values = points.iter().flat_map(|p| p.rows()).map(|row| row[k]);
+            let (low, high) =
+                values.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(v), h.max(v)));
+            let (low, high) = if low < high { (low, high) } else { (-3.0, 3.0) };
+            let room = 0.15 * (high - low);
+            (low - room, high + room)
+        };
+        let name = |i: usize, fallback: &str| {
+            source.axis_names.get(i).cloned().unwrap_or_else(|| fallback.to_string())
+        };
+        let ((x0, x1), (y0, y1)) = (range(0), range(1));
+        let (x, y) = (Axis::new(&name(0, "x"), x0, x1, n), Axis::new(&name(1, "y"), y0, y1, n));
+        let points: Vec<f64> = cells(&x, &y).flat_map(|(a, b)| [a, b]).collect();
+        let log_density = source.log_density(&points)?;
+        let volume = vec![x.step * y.step; n * n];
+        Self { x, y, wrap: Wrap::None, log_density, volume, measure: "per unit area".to_string() }
+            .with_mass()
+    }
+
+    fn with_mass(self) -> Result<Self> {
+        if self.log_density.iter().any(|v| *v > f64::NEG_INFINITY) {
+            return Ok(self);
+        }
+        Err(PlotError::NoMass { points: self.log_density.iter().filter(|v| !v.is_nan()).count() })
+    }
+
+    /// Largest log-density.
+    pub fn max(&self) -> f64 {
+        self.log_density.iter().copied().fold(f64::NEG_INFINITY, f64::max)
+    }
+
+    /// Σ p·volume: the mass that the grid sees, near 1 when it is fine enough and covers the law.
+    pub fn mass(&self) -> f64 {
+        self.log_density
+            .iter()
+            .zip(&self.volume)
+            .filter(|(_, v)| **v > 0.0)
+            .map(|(log_p, v)| log_p.exp() * v)
+            .sum()
+    }
+
+    /// Index of a cell, with both numbers possibly one or more outside.
+    fn cell(&self, ix: i64, iy: i64) -> usize {
+        let (nx, ny) = (self.x.len as i64, self.y.len as i64);
+        let (ix, iy) = match self.wrap {
+            Wrap::Torus => (ix.rem_euclid(nx), iy.rem_euclid(ny)),
+            Wrap::None => (ix.clamp(0, nx - 1), iy.clamp(0, ny - 1)),
+            Wrap::Sphere if iy < 0 => ((ix + nx / 2).rem_euclid(nx), (-1 - iy).min(ny - 1)),
+            Wrap::Sphere if iy >= ny => ((ix + nx / 2).rem_euclid(nx), (2 * ny - 1 - iy).max(0)),
+            Wrap::Sphere => (ix.rem_euclid(nx), iy),
+        };
+        (iy * nx + ix) as usize
+    }
+
+    /// log p between the centres, bilinear; `None` where a neighbour is off the manifold. Beside values more than 60 nats
+    /// under the largest, −∞ among them, the nearest centre counts.
+    pub fn at(&self, x: f64, y: f64) -> Option<f64> {
+        self.interpolate(x, y, self.max() - DEPTH)
+    }
+
+    fn interpolate(&self, x: f64, y: f64, floor: f64) -> Option<f64> {
+        let (px, py) = (self.x.position(x), self.y.position(y));
+        let (ix, iy) = (px.floor(), py.floor());
+        let (tx, ty) = (px - ix, py - iy);
+        let (ix, iy) = (ix as i64, iy as i64);
+        let corners = [
+            (0, 0, (1.0 - tx) * (1.0 - ty)),
+            (1, 0, tx * (1.0 - ty)),
+            (0, 1, (1.0 - tx) * ty),
+            (1, 1, tx * ty),
+        ];
+        let (mut sum, mut nearest, mut edge) = (0.0, (-1.0, floor), false);
+        for (dx, dy, weight) in corners.into_iter().filter(|c| c.2 > 0.0) {
+            let value = self.log_density[self.cell(ix + dx, iy + dy)];
+            if value.is_nan() {
+                return None;
+            }
+            if weight > nearest.0 {
+                nearest = (weight, value);
+            }
+            edge |= value < floor;
+            sum += weight * value;
+        }
+        // Across the edge of the support there is nothing to interpolate.
+        Some(if edge { nearest.1.max(floor) } else { sum })
+    }
+
+    /// A function that interpolates as [`Grid::at`] does, for many points.
+    pub(crate) fn sampler(&self) -> impl Fn(f64, f64) -> Option<f64> + '_ {
+        let floor = self.max() - DEPTH;
+        move |x, y| self.interpolate(x, y, floor)
+    }
+
+    /// log-densities above which the given shares of the mass lie: the levels of highest-density regions.
+    pub fn levels(&self, shares: &[f64]) -> Vec<f64> {
+        let (at, parts) = (self.sampler(), 3);
+        let mut pieces: Vec<(f64, f64)> = Vec::with_capacity(self.volume.len() * parts * parts);
+        for iy in 0..self.y.len {
+            for ix in 0..self.x.len {
+                let volume = self.volume[iy * self.x.len + ix];
+                if !(volume > 0.0) {
+                    continue;
+                }
+                for k in 0..parts * parts {
+                    let offset = |j: usize| (j as f64 + 0.5) / parts as f64 - 0.5;
+                    let x = self.x.centre(ix) + offset(k % parts) * self.x.step;
+                    let y = self.y.centre(iy) + offset(k / parts) * self.y.step;
+                    if let Some(log_p) = at(x, y) {
+                        // On the sphere a piece nearer to the pole is smaller than its cell's average.
+                        let shrink = match self.wrap {
+                            Wrap::Sphere => {
+                                y.to_radians().cos() / self.y.centre(iy).to_radians().cos()
+                            }
+                            _ => 1.0,
+                        };
+                        pieces.push((log_p, log_p.exp() * volume * shrink));
+                    }
+                }
+            }
+        }
+        pieces.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let total: f64 = pieces.iter().map(|p| p.1).sum();
+        shares
+            .iter()
+            .map(|share| {
+                let mut sum = 0.0;
+                for (log_p, mass) in &pieces {
+                    sum += mass;
+                    if sum >= share * total {
+                        return *log_p;
+                    }
+                }
+                f64::NEG_INFINITY
+            })
+            .collect()
+    }
+
+    /// The grid as CSV: both coordinates, log-density, density and volume of each cell.
+    pub fn to_csv(&self) -> String {
+        let mut out = format!("{},{},log_density,density,cell_volume\n", self.x.name, self.y.name);
+        for (i, x, y) in self.points() {
+            let (log_p, volume) = (self.log_density[i], self.volume[i]);
+            let _ = writeln!(out, "{x},{y},{log_p},{},{volume}", log_p.exp());
+        }
+        out
+    }
+
+    /// The grid as a NumPy file: a structured array of `y.len` × `x.len` with the fields of the CSV.
+    pub fn to_npy(&self) -> Vec<u8> {
+        let fields: Vec<String> =
+            [&self.x.name, &self.y.name, "log_density", "density", "cell_volume"]
+                .iter()
+                .map(|name| format!("('{}', '<f8')", name.replace(['\\', '\''], "_")))
+                .collect();
+        let dictionary = format!(
+            "{{'descr': [{}], 'fortran_order': False, 'shape': ({}, {}), }}",
+            fields.join(", "),
+            self.y.len,
+            self.x.len
+        );
+        // Version 3 is UTF-8; magic, version and length take 12 bytes, and all together a multiple of 64.
+        let padded = (12 + dictionary.len() + 1).next_multiple_of(64) - 12;
+        let mut out = b"\x93NUMPY\x03\x00".to_vec();
+        out.extend((padded as u32).to_le_bytes());
+        out.extend(dictionary.as_bytes());
+        out.resize(12 + padded - 1, b' ');
+        out.push(b'\n');
+        for (i, x, y) in self.points() {
+            let log_p = self.log_density[i];
+            for value in [x, y, log_p, log_p.exp(), self.volume[i]] {
+                out.extend(value.to_le_bytes());
+            }
+        }
+        out
+    }
+
+    /// Writes `.csv` or `.npy`, by the ending of the name.
+    pub fn save(&self, path: &Path) -> Result<()> {
+        match path.extension().and_then(|e| e.to_str()).map(str::to_lowercase).as_deref() {
+            Some("csv") => write_file(path, self.to_csv().as_bytes()),
+            Some("npy") => write_file(path, &self.to_npy()),
+            _ => Err(PlotError::Format { path: path.to_path_buf(), allowed: "FILE.csv, FILE.npy" }),
+        }
+    }
+
+    fn points(&self) -> impl Iterator<Item = (usize, f64, f64)> + '_ {
+        cells(&self.x, &self.y).enumerate().map(|(i, (x, y))| (i, x, y))
+    }
+}
+
+fn cells<'a>(x: &'a Axis, y: &'a Axis) -> impl Iterator<Item = (f64, f64)> + 'a {
+    (0..y.len).flat_map(move |iy| (0..x.len).map(move |ix| (x.centre(ix), y.centre(iy))))
+}
+
+/// The unit vector of a longitude and latitude in degrees.
+pub(crate) fn unit_vector(lon_deg: f64, lat_deg: f64) -> [f64; 3] {
+    let (lon, lat) = (lon_deg.to_radians(), lat_deg.to_radians());
+    [lat.cos() * lon.cos(), lat.cos() * lon.sin(), lat.sin()]
+}
+
+/// Longitude and latitude in radians.
+pub(crate) fn lon_lat(x: &[f64]) -> (f64, f64) {
+    (x[1].atan2(x[0]), x[2].atan2(x[0].hypot(x[1])))
+}
+
+/// The point of the hyperboloid above a point of the Poincaré disk.
+pub(crate) fn from_disk([u, v]: [f64; 2], curvature: f64) -> [f64; 3] {
+    let root = (-curvature).sqrt();
+    let rr = u * u + v * v;
+    let factor = 1.0 / ((1.0 - rr) * root);
+    [(1.0 + rr) * factor, 2.0 * u * factor, 2.0 * v * factor]
+}
+
+/// The point of the Poincaré disk below a point of the hyperboloid.
+pub(crate) fn to_disk(x: &[f64], curvature: f64) -> [f64; 2] {
+    let root = (-curvature).sqrt();
+    let factor = root / (1.0 + root * x[0]);
+    [x[1] * factor, x[2] * factor]
+}
