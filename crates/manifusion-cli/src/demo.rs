@@ -10,6 +10,7 @@ use manifusion::sample::SampleOptions;
 use crate::common::{Common, Output};
 use crate::evaluate::{evaluate, show};
 use crate::model::TrainedModel;
+use crate::plot::illustrate;
 use crate::recipe::Preset;
 use crate::run::RunDir;
 use crate::settings::Settings;
@@ -53,10 +54,14 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
     let density = model.density(SampleOptions::default())?;
     write_points(&dir, &density.sample(1000, 0)?, &[], Some(&dir.file("samples.csv")))?;
     write_table(&dir, density.as_ref())?;
+    illustrate(&dir)?;
     show(&output, &report)?;
     output.remark(&format!(
-        "written to {}: samples.csv, density.csv, eval.json, metrics.jsonl, model.safetensors",
-        dir.path().display()
+        "picture  {}\nreport   {}\nsamples  {}\ndensity  {}",
+        dir.file("density.png").display(),
+        dir.file("report.html").display(),
+        dir.file("samples.csv").display(),
+        dir.file("density.csv").display()
     ));
     Ok(true)
 }

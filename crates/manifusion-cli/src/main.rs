@@ -7,6 +7,7 @@ mod demo;
 mod evaluate;
 mod info;
 mod model;
+mod plot;
 mod progress;
 mod recipe;
 mod run;
@@ -43,6 +44,10 @@ enum Command {
     Score(score::Args),
     /// Draw points from a trained model.
     Sample(sample::Args),
+    /// Draw a trained model, or write its density for other programs.
+    Plot(plot::Args),
+    /// One HTML file with everything about a run.
+    Report(plot::ReportArgs),
     /// What a run's folder holds.
     Info(info::Args),
     /// Data sets: what there is, and what is in one.
@@ -60,6 +65,8 @@ fn main() -> ExitCode {
         Command::Evaluate(args) => evaluate::run(&args),
         Command::Score(args) => score::run(&args),
         Command::Sample(args) => sample::run(&args),
+        Command::Plot(args) => plot::run(&args),
+        Command::Report(args) => plot::report(&args),
         Command::Info(args) => info::run(&args),
         Command::Data(args) => data::run(&args),
         Command::Check(args) => check::run(&args),

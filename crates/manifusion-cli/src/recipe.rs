@@ -152,6 +152,7 @@ pub(crate) fn resolve(
     fill(&mut train.validations, 20);
     fill(&mut train.validation_points, 500);
     fill(&mut train.patience, 8);
+    fill(&mut train.checkpoint_seconds, 20.0);
     if train.steps.is_none() {
         fill(&mut train.minutes, 5.0);
     }

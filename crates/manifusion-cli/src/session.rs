@@ -24,8 +24,6 @@ use crate::run::{RunDir, append, geometry};
 use crate::settings::{GuideKind, Settings};
 use crate::source::Part;
 
-/// Time between two checkpoints.
-const CHECKPOINT_EVERY: Duration = Duration::from_secs(20);
 /// Tolerance of validation: its error is far below the differences between models.
 const VALIDATION_TOLERANCE: f64 = 1e-3;
 /// Steps that are averaged in one line of the metrics.
@@ -71,8 +69,7 @@ struct Window {
     loss: f64,
     gradient: f64,
     variance: f64,
-    second_moment: f64,
-    second_moment_uniform: f64,
+    variance_uniform: f64,
     effective_share: f64,
 }
 
@@ -85,8 +82,7 @@ impl Window {
         self.loss += report.loss;
         self.gradient += report.gradient;
         self.variance += report.times.variance;
-        self.second_moment += report.times.second_moment;
-        self.second_moment_uniform += report.times.second_moment_uniform;
+        self.variance_uniform += report.times.second_moment_uniform - report.loss.powi(2);
         self.effective_share += report.times.effective_share;
     }
 
@@ -214,6 +210,7 @@ impl Session {
         progress.start(total, self.trainer.steps_done());
         let mut window = Window::default();
         let mut last_checkpoint = Instant::now();
+        let between_checkpoints = self.settings.train.checkpoint_seconds.unwrap_or(20.0);
         let mut stopped_early = self.out_of_patience();
         while self.trainer.steps_done() < total && !stopped_early {
             let report = self.trainer.step()?;
@@ -229,7 +226,7 @@ impl Session {
                 progress.validated(nll);
                 stopped_early = self.out_of_patience();
             }
-            if last_checkpoint.elapsed() >= CHECKPOINT_EVERY {
+            if last_checkpoint.elapsed().as_secs_f64() >= between_checkpoints {
                 self.save()?;
                 last_checkpoint = Instant::now();
             }
@@ -250,10 +247,9 @@ impl Session {
             "seconds": self.seconds(),
             "loss": window.mean(window.loss),
             "gradient_norm": window.mean(window.gradient),
-            "variance": window.mean(window.variance),
-            "second_moment": window.mean(window.second_moment),
-            "second_moment_uniform": window.mean(window.second_moment_uniform),
-            "effective_share": window.mean(window.effective_share),
+            "variance_proposal": window.mean(window.variance),
+            "variance_uniform": window.mean(window.variance_uniform),
+            "effective_sample_size": window.mean(window.effective_share),
             "skipped": report.skipped,
         });
         append(&mut self.metrics, &line)

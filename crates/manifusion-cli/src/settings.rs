@@ -151,6 +151,8 @@ pub(crate) struct TrainSettings {
     pub(crate) validation_points: Option<usize>,
     /// Validations without a better value after which the run ends.
     pub(crate) patience: Option<u64>,
+    /// Time between two checkpoints.
+    pub(crate) checkpoint_seconds: Option<f64>,
 }
 
 /// The form of the bound.

@@ -1,0 +1,166 @@
+//! Every command on a small run: files, forms, numbers.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod common;
+
+use std::path::Path;
+
+use common::{SMALL_RUN, stdout_of};
+use serde_json::Value;
+
+fn train(folder: &Path, out: &str, more: &[&str]) {
+    let mut args = SMALL_RUN.to_vec();
+    args.extend(["--out", out]);
+    args.extend(more);
+    stdout_of(folder, &args);
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap()
+}
+
+/// The fields that a reader of `evaluate --json` may count on.
+const FIELDS: [&str; 34] = [
+    "method",
+    "manifold",
+    "dataset",
+    "split",
+    "seed",
+    "dedup",
+    "n",
+    "nll",
+    "nll_se",
+    "nll_interval_95",
+    "nll_kind",
+    "elbo_nll",
+    "kelbo_nll",
+    "kelbo_k",
+    "kelbo_nll_halved_steps",
+    "mass",
+    "mass_se",
+    "mass_kind",
+    "measure",
+    "guide",
+    "loss",
+    "s_min",
+    "t_end",
+    "tolerance",
+    "evaluations",
+    "train_seconds",
+    "threads",
+    "eval_seconds",
+    "config_hash",
+    "split_hash",
+    "uniform_nll",
+    "kernel_nll",
+    "true_nll",
+    "test_in_train",
+];
+
+#[test]
+fn a_run_from_data_to_samples() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    train(at, "run", &[]);
+    for file in [
+        "config.toml",
+        "metrics.jsonl",
+        "model.safetensors",
+        "kernel.safetensors",
+        "checkpoint.safetensors",
+        "split.json",
+        "data.json",
+        "summary.json",
+    ] {
+        assert!(at.join("run").join(file).is_file(), "{file}");
+    }
+    let report = json(&stdout_of(at, &["evaluate", "run", "--json"]));
+    for field in FIELDS {
+        assert!(report.get(field).is_some(), "{field} is missing");
+    }
+    let number = |name: &str| report[name].as_f64().unwrap();
+    assert_eq!(report["n"], 40);
+    assert_eq!(report["guide"], "none");
+    // A field of 60 steps is hardly better than none, but it is a density.
+    assert!((number("uniform_nll") - (4.0 * std::f64::consts::PI).ln()).abs() < 1e-12);
+    assert!(number("nll") < number("uniform_nll") + 0.1 && number("nll") > number("true_nll"));
+    assert!((number("mass") - 1.0).abs() < 4.0 * number("mass_se") + 0.01);
+    assert_eq!(json(&std::fs::read_to_string(at.join("run/eval.json")).unwrap()), report);
+    let text = stdout_of(at, &["evaluate", "run", "--bound-points", "0", "--mass-points", "0"]);
+    assert!(text.contains("exact, by the ODE (tolerance 1e-5)"), "{text}");
+    let info = stdout_of(at, &["info", "run"]);
+    assert!(info.contains("rows       320 training, 40 validation, 40 test"), "{info}");
+    assert_eq!(json(&stdout_of(at, &["info", "run", "--json"]))["finished"], true);
+
+    // Samples come in the form of the data, in any of the formats, and can be scored again.
+    let csv = stdout_of(at, &["sample", "run", "--num", "5", "--steps", "16"]);
+    assert!(csv.starts_with("lat,lon\n") && csv.lines().count() == 6, "{csv}");
+    assert_eq!(
+        csv,
+        stdout_of(at, &["sample", "run", "--num", "5", "--steps", "16", "--threads", "1"])
+    );
+    for file in ["samples.csv", "samples.tsv", "samples.npy", "samples.parquet"] {
+        stdout_of(at, &["sample", "run", "--num", "7", "--lambda", "1", "--out", file]);
+        let scored =
+            json(&stdout_of(at, &["score", "run", "--data", file, "--as", "latlon", "--json"]));
+        assert_eq!(scored["n"], 7, "{file}");
+        assert!(scored["nll"].as_f64().unwrap().is_finite());
+    }
+    stdout_of(at, &["score", "run", "--data", "samples.csv", "--out", "scored.csv"]);
+    let scored = std::fs::read_to_string(at.join("scored.csv")).unwrap();
+    assert!(scored.starts_with("lat,lon,log_density\n"), "{scored}");
+}
+
+#[test]
+fn both_methods_and_the_guide() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    train(at, "kernel", &["--method", "kernel"]);
+    train(at, "guided", &["--guide", "kernel"]);
+    let fast = ["--bound-points", "0", "--mass-points", "0", "--json"];
+    let evaluate = |run: &str| {
+        let mut args = vec!["evaluate", run];
+        args.extend(fast);
+        json(&stdout_of(at, &args))
+    };
+    let (kernel, guided) = (evaluate("kernel"), evaluate("guided"));
+    assert_eq!(kernel["nll_kind"], "closed-form");
+    assert_eq!(kernel["nll"], kernel["kernel_nll"]);
+    assert_eq!(guided["kernel_nll"], kernel["nll"], "the same split has the same mixture");
+    assert_eq!(guided["guide"], "kernel");
+    assert_eq!(guided["split_hash"], kernel["split_hash"]);
+    // Hardly trained, a guided model is the mixture.
+    let difference = guided["nll"].as_f64().unwrap() - kernel["nll"].as_f64().unwrap();
+    assert!(difference.abs() < 0.1, "{difference}");
+    let csv = stdout_of(at, &["sample", "kernel", "--num", "5"]);
+    assert_eq!(csv.lines().count(), 6);
+}
+
+#[test]
+fn data_are_listed_and_described() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let list = stdout_of(at, &["data", "list"]);
+    assert!(list.contains("synthetic:so3-modes") && list.contains("so:3"), "{list}");
+    let places: String =
+        (0..30).map(|i| format!("{},{}\n", 3 * (i / 2) - 20, 5 * (i / 2))).collect();
+    std::fs::write(at.join("places.csv"), format!("lat,lon\n{places}")).unwrap();
+    let args = ["data", "describe", "--data", "places.csv", "--manifold", "sphere:2"];
+    let text = stdout_of(at, &args);
+    assert!(text.contains("columns lat, lon read as latlon (degrees)"), "{text}");
+    assert!(text.contains("15 rows repeat an earlier one exactly"), "{text}");
+}
+
+#[test]
+fn pictures_and_exports() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    train(at, "run", &["--method", "kernel"]);
+    for file in ["map.png", "map.svg", "grid.csv", "grid.npy", "regions.geojson"] {
+        stdout_of(at, &["plot", "run", "--evaluations", "500", "--width", "400", "--out", file]);
+        assert!(std::fs::metadata(at.join(file)).unwrap().len() > 100, "{file}");
+    }
+    stdout_of(at, &["report", "run", "--evaluations", "500"]);
+    let html = std::fs::read_to_string(at.join("run/report.html")).unwrap();
+    assert!(html.contains("synthetic:sphere-mixture"));
+}
