@@ -243,7 +243,24 @@ pub(crate) fn npy(input: &mut Vec<u8>, random: &mut Random, corpus: &[Vec<u8>]) 
     let mut header = input[10..end].to_vec();
     words(&mut header, random, corpus, &NPY);
     let size = (header.len() as u16).to_le_bytes();
-    input.splice(8..end, size.into_iter().chain(header));
+    let claimed = claimed_bytes(&header);
+    input.splice(8..end, size.into_iter().chain(header.clone()));
+    if let Some(claimed) = claimed.filter(|_| random.below(2) == 0) {
+        input.resize(10 + header.len() + claimed, 0x3f);
+    }
+}
+
+/// The bytes of data that a header claims, if they are few: the product of the numbers in its parentheses times the digit of its
+/// type.
+fn claimed_bytes(header: &[u8]) -> Option<usize> {
+    let text = std::str::from_utf8(header).ok()?;
+    let shape = text.split_once('(')?.1.split_once(')')?.0;
+    let sizes = shape.split(',').map(str::trim).filter(|part| !part.is_empty());
+    let count = sizes
+        .map(|part| part.parse::<usize>().ok())
+        .try_fold(1usize, |product, size| product.checked_mul(size?))?;
+    let size = text.chars().find(char::is_ascii_digit)?.to_digit(10)? as usize;
+    count.checked_mul(size).filter(|&bytes| bytes <= 1 << 12)
 }
 
 /// The footer with its length kept right, or the pages.
@@ -314,21 +331,41 @@ const JSON: [&str; 34] = [
     "weights",
 ];
 
-/// The JSON header with its length kept right, or the numbers after it.
+/// The JSON header with its length kept right, the JSON text inside it, or the numbers after it.
 pub(crate) fn safetensors(input: &mut Vec<u8>, random: &mut Random, corpus: &[Vec<u8>]) {
     let header = input.first_chunk::<8>().map(|l| u64::from_le_bytes(*l) as usize);
     let Some(end) = header.and_then(|l| l.checked_add(8)).filter(|&end| end <= input.len()) else {
         bytes(input, random, corpus);
         return;
     };
-    if random.below(5) == 0 {
-        bytes(input, random, corpus);
-        return;
-    }
     let mut text = input[8..end].to_vec();
-    words(&mut text, random, corpus, &JSON);
+    match random.below(6) {
+        0 => return bytes(input, random, corpus),
+        1 if end < input.len() => {
+            let at = end + random.below(input.len() - end);
+            input[at] = random.below(256) as u8;
+            return;
+        }
+        2..=3 => {
+            if inner_json(&mut text, random, corpus).is_none() {
+                words(&mut text, random, corpus, &JSON);
+            }
+        }
+        _ => words(&mut text, random, corpus, &JSON),
+    }
     let size = (text.len() as u64).to_le_bytes();
     input.splice(..end, size.into_iter().chain(text));
+}
+
+/// Changes a value of our own header, which is JSON inside a string of the JSON header.
+fn inner_json(text: &mut Vec<u8>, random: &mut Random, corpus: &[Vec<u8>]) -> Option<()> {
+    let mut outer: serde_json::Value = serde_json::from_slice(text).ok()?;
+    let inner = outer.get_mut("__metadata__")?.get_mut("manifusion")?;
+    let mut own = inner.as_str()?.as_bytes().to_vec();
+    words(&mut own, random, corpus, &JSON);
+    *inner = String::from_utf8(own).ok()?.into();
+    *text = serde_json::to_vec(&outer).ok()?;
+    Some(())
 }
 
 const TOML: [&str; 32] = [

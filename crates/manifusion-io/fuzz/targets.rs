@@ -5,8 +5,8 @@ use manifusion::manifold::{Manifold, parse};
 use manifusion::nn::{Mlp, NetConfig};
 use manifusion::optim::{Adam, AdamConfig, Ema};
 use manifusion_io::{
-    Column, FileFormat, Limits, LoadOptions, OutputForm, Split, SplitSettings, dataset_from_table,
-    duplicates, point_columns, table_from_bytes, table_to_bytes,
+    Column, DataError, FileFormat, Limits, LoadOptions, OutputForm, Split, SplitSettings,
+    dataset_from_table, duplicates, point_columns, table_from_bytes, table_to_bytes,
 };
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, FloatType, Int32Type, Int64Type};
@@ -61,25 +61,35 @@ static MANIFOLDS: LazyLock<Vec<Arc<dyn Manifold>>> = LazyLock::new(|| {
         .collect()
 });
 
-/// A sentence without its numbers and quoted parts.
+/// A sentence without its numbers, up to the first quotation.
 fn kind(sentence: &str) -> String {
-    let mut kind = String::new();
-    let mut quoted = false;
-    for c in sentence.chars().take(300) {
-        match c {
-            '\'' | '"' => quoted = !quoted,
-            _ if quoted || c.is_ascii_digit() => {}
-            c => kind.push(c),
+    let unquoted = sentence.split(['\'', '"', '`']).next().unwrap_or_default();
+    unquoted.chars().filter(|c| !c.is_ascii_digit()).take(200).collect()
+}
+
+/// The kind of a problem, without what comes from the file.
+fn problem_kind(problem: &DataError) -> String {
+    let debug = format!("{problem:?}");
+    let name = debug.split([' ', '{', '(']).next().unwrap_or_default();
+    let detail = match problem {
+        DataError::Binary { problem, .. } | DataError::Field { problem, .. } => kind(problem),
+        DataError::Rows(bad) => {
+            let shape = |c: char| c.is_ascii_digit() || "+-.e".contains(c);
+            let first = bad.first.first().map_or("", |(_, problem)| problem);
+            let words: Vec<&str> = first.split(' ').filter(|word| !word.contains(shape)).collect();
+            format!("{} {}", words.join(" "), bad.hint.is_some())
         }
-    }
-    kind
+        DataError::Ambiguous { candidates, .. } => candidates.clone(),
+        _ => String::new(),
+    };
+    format!("{name} {detail}")
 }
 
 /// Reads a table, and as points of each manifold; what is accepted must be on the manifold and be written again.
 fn table(name: &str, bytes: &[u8]) -> String {
     let table = match table_from_bytes(Path::new(name), bytes.to_vec(), &LIMITS) {
         Ok(table) => table,
-        Err(problem) => return kind(&problem.to_string()),
+        Err(problem) => return problem_kind(&problem),
     };
     let mut outcome =
         format!("ok, {} columns, 2^{} rows", table.columns.len().min(20), table.rows().ilog2());
@@ -90,7 +100,7 @@ fn table(name: &str, bytes: &[u8]) -> String {
             &LoadOptions::default(),
             String::new(),
         ) {
-            Err(problem) => outcome.push_str(&kind(&problem.to_string())),
+            Err(problem) => outcome.push_str(&problem_kind(&problem)),
             Ok(data) => {
                 for point in data.points.chunks(data.width) {
                     manifold.check_point(point).expect("an accepted row is on the manifold");
