@@ -93,10 +93,12 @@ pub(crate) fn fuzz(
 pub(crate) fn silence_decoders(count: impl Fn(&str) + Send + Sync + 'static) {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
-        let place = panic.location().map_or_else(String::new, ToString::to_string);
-        match place.split_once("/parquet-").or(place.split_once("/bytes-")) {
-            Some((_, within)) => count(within),
-            None => usual(panic),
+        if manifusion_io::is_decoding() {
+            let place = panic.location().map_or_else(String::new, ToString::to_string);
+            // The crate and the file within it.
+            count(place.rsplit_once("/registry/src/").map_or(place.as_str(), |(_, rest)| rest));
+        } else {
+            usual(panic);
         }
     }));
 }

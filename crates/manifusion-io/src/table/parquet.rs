@@ -10,6 +10,7 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::{ColumnDescriptor, Type};
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -29,8 +30,20 @@ fn inconsistent(problem: String) -> DataError {
 
 /// Reads a file. The `parquet` crate panics on some damaged pages where it should return an error; this is where they become one.
 pub(super) fn read(bytes: Vec<u8>, limits: &Limits) -> Result<Table, DataError> {
-    catch_unwind(AssertUnwindSafe(|| read_checked(bytes, limits)))
-        .unwrap_or_else(|_| Err(inconsistent("a page cannot be decoded".to_owned())))
+    DECODING.set(true);
+    let result = catch_unwind(AssertUnwindSafe(|| read_checked(bytes, limits)));
+    DECODING.set(false);
+    result.unwrap_or_else(|_| Err(inconsistent("a page cannot be decoded".to_owned())))
+}
+
+thread_local! {
+    static DECODING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread is inside the decoder of a Parquet file. A panic there becomes an error value, so a program's panic hook
+/// should stay silent about it.
+pub fn is_decoding() -> bool {
+    DECODING.get()
 }
 
 fn read_checked(bytes: Vec<u8>, limits: &Limits) -> Result<Table, DataError> {
