@@ -4,12 +4,7 @@
 //! Options: `--target NAME` (all of them if left out), `--executions N`, `--seed N`, `--outcomes` lists the outcomes,
 //! `--trace FILE` writes each input to a file before it is read (for crashes that end the process), `--read FILE` reads one input.
 #![allow(clippy::print_stdout, reason = "the results are for a terminal")]
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::format_push_string,
-    reason = "a tool for developers"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a tool for developers")]
 
 #[path = "../fuzz/mod.rs"]
 mod fuzz;

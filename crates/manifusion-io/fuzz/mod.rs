@@ -37,7 +37,7 @@ pub(crate) struct Report {
 /// Inputs kept for further mutation.
 const LARGEST_CORPUS: usize = 2000;
 /// Longer inputs are cut: they are no better and slower.
-const LONGEST: usize = 1 << 16;
+const LONGEST: usize = 1 << 13;
 
 /// Runs a target; `before` sees each input before it is read (for crashes that end the process).
 pub(crate) fn fuzz(

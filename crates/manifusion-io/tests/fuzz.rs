@@ -1,5 +1,5 @@
 //! A short run of the fuzzer; `docs/fuzzing.md` records the long ones.
-#![allow(clippy::unwrap_used, clippy::format_push_string, reason = "a test fails by panicking")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "../fuzz/mod.rs"]
 mod fuzz;
