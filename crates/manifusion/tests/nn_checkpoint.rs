@@ -125,6 +125,10 @@ fn other_files_are_refused_with_a_reason() {
     assert!(matches!(error(&newer), CheckpointError::NewerFormat { found: 9, supported: 1 }));
     let wider = altered(&bytes, "width\\\":20", "width\\\":21");
     assert!(matches!(error(&wider), CheckpointError::Mismatch { .. }));
+    // Refused before memory is taken for it.
+    let giant = altered(&bytes, "width\\\":20", "width\\\":99");
+    let problem = error(&giant);
+    assert!(matches!(problem, CheckpointError::LargerThanFile { width: 99, .. }), "{problem}");
     let renamed = altered(&bytes, "\"ema.layers.0.bias\"", "\"ema.layers.7.bias\"");
     assert!(matches!(error(&renamed), CheckpointError::MissingTensor { .. }));
     let foreign = altered(&bytes, "\"manifusion\"", "\"somebodyel\"");

@@ -4,6 +4,7 @@ mod npy;
 mod parquet;
 mod text;
 
+pub use parquet::is_decoding;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 

@@ -5,10 +5,13 @@ use parquet::basic::{Compression, ConvertedType, LogicalType, Repetition, Type a
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType};
 use parquet::errors::ParquetError;
+use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 use parquet::file::properties::WriterProperties;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::{ColumnDescriptor, Type};
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::{Column, FileFormat, Limits, Table, Values};
@@ -25,9 +28,31 @@ fn inconsistent(problem: String) -> DataError {
     DataError::Binary { format: "Parquet", problem }
 }
 
+/// Reads a file. The `parquet` crate panics on some damaged pages where it should return an error; this is where they become one.
 pub(super) fn read(bytes: Vec<u8>, limits: &Limits) -> Result<Table, DataError> {
+    DECODING.set(true);
+    let result = catch_unwind(AssertUnwindSafe(|| read_checked(bytes, limits)));
+    DECODING.set(false);
+    result.unwrap_or_else(|_| Err(inconsistent("a page cannot be decoded".to_owned())))
+}
+
+thread_local! {
+    static DECODING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread is inside the decoder of a Parquet file. A panic there becomes an error value, so a program's panic hook
+/// should stay silent about it.
+pub fn is_decoding() -> bool {
+    DECODING.get()
+}
+
+fn read_checked(bytes: Vec<u8>, limits: &Limits) -> Result<Table, DataError> {
+    let size = bytes.len() as u64;
     let reader = SerializedFileReader::new(Bytes::from(bytes)).map_err(|e| damaged(&e))?;
     let metadata = reader.metadata();
+    for chunk in metadata.row_groups().iter().flat_map(RowGroupMetaData::columns) {
+        check_place(chunk, size)?;
+    }
     let schema = metadata.file_metadata().schema_descr();
     limits.check_columns(schema.num_columns())?;
     let mut rows = 0u64;
@@ -63,6 +88,22 @@ pub(super) fn read(bytes: Vec<u8>, limits: &Limits) -> Result<Table, DataError> 
         has_header: true,
         format: FileFormat::Parquet,
     })
+}
+
+/// An error unless a column chunk lies within the file.
+fn check_place(chunk: &ColumnChunkMetaData, size: u64) -> Result<(), DataError> {
+    let start = chunk.dictionary_page_offset().unwrap_or(chunk.data_page_offset());
+    let length = chunk.compressed_size();
+    let end = u64::try_from(start)
+        .ok()
+        .zip(u64::try_from(length).ok())
+        .and_then(|(start, length)| start.checked_add(length));
+    if end.is_some_and(|end| end <= size) {
+        return Ok(());
+    }
+    Err(inconsistent(format!(
+        "a column of {length} bytes from {start} on is announced in a file of {size} bytes"
+    )))
 }
 
 /// How a column's values become numbers or text.

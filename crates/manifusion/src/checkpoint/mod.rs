@@ -94,6 +94,21 @@ pub enum CheckpointError {
         /// The shape needed.
         expected: Vec<usize>,
     },
+    /// The configuration describes a larger network than the file can hold.
+    #[error(
+        "the checkpoint's configuration (ambient_dim {ambient_dim}, depth {depth}, width {width}) describes a \
+         network that does not fit into the file's {bytes} bytes"
+    )]
+    LargerThanFile {
+        /// m of the configuration.
+        ambient_dim: usize,
+        /// Its depth.
+        depth: usize,
+        /// Its width.
+        width: usize,
+        /// Bytes of the file.
+        bytes: usize,
+    },
     /// The configuration in the file is not valid.
     #[error(transparent)]
     Network(#[from] NnError),
@@ -193,6 +208,7 @@ impl<T: Real> Checkpoint<T> {
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, CheckpointError> {
         let (text, file) = open(bytes)?;
         let header = read_header::<T>(&text)?;
+        check_size::<T>(&header.config, bytes.len())?;
         let mut net = Mlp::<T>::new(header.config, 0)?;
         net.set_actnorm_ready(header.actnorm_ready);
         if let Some(fourier) = net.config().fourier {
@@ -324,6 +340,17 @@ fn check_complete(bytes: &[u8]) -> Result<(), CheckpointError> {
     let data = tensors.values().filter_map(end).max().unwrap_or(0) as usize;
     let expected = start.saturating_add(data);
     if found < expected { Err(CheckpointError::Truncated { found, expected }) } else { Ok(()) }
+}
+
+/// Refuses a network that the file cannot hold, before memory is taken for it.
+fn check_size<T>(config: &NetConfig, bytes: usize) -> Result<(), CheckpointError> {
+    config.validate()?;
+    let needed = config.stored_numbers().and_then(|n| n.checked_mul(size_of::<T>()));
+    if needed.is_some_and(|needed| needed <= bytes) {
+        return Ok(());
+    }
+    let NetConfig { ambient_dim, depth, width, .. } = *config;
+    Err(CheckpointError::LargerThanFile { ambient_dim, depth, width, bytes })
 }
 
 fn read_header<T: Real>(text: &str) -> Result<Header, CheckpointError> {

@@ -132,6 +132,24 @@ impl NetConfig {
         self.ambient_dim + self.time.width() + fourier
     }
 
+    /// Parameters and Fourier directions together; none if a machine word cannot count them. Valid configurations only.
+    pub(crate) fn stored_numbers(&self) -> Option<usize> {
+        let features = self.fourier.map_or(0, |f| f.features);
+        let inputs = features
+            .checked_mul(2)?
+            .checked_add(self.ambient_dim)?
+            .checked_add(self.time.width())?;
+        let layer = |rows: usize, columns: usize| rows.checked_add(1)?.checked_mul(columns);
+        let hidden = layer(self.width, self.width)?.checked_mul(self.depth - 1)?;
+        let actnorm = if self.actnorm { inputs.checked_mul(2)? } else { 0 };
+        features
+            .checked_mul(self.ambient_dim)?
+            .checked_add(actnorm)?
+            .checked_add(layer(inputs, self.width)?)?
+            .checked_add(hidden)?
+            .checked_add(layer(self.width, self.ambient_dim)?)
+    }
+
     /// An error unless every setting is in its range.
     pub fn validate(&self) -> Result<(), NnError> {
         at_least_one("ambient_dim", self.ambient_dim)?;
