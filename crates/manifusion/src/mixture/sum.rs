@@ -200,7 +200,8 @@ impl Noised {
         work.hessian.clear();
         work.hessian.resize(if order == Order::Hessian { d * d } else { 0 }, 0.0);
         self.add_prior(centres.space, order, work);
-        for component in &self.components {
+        // Narrow kernels first: near the data they are few and make most of the density, so that wide ones can be coarse.
+        for component in self.components.iter().rev() {
             let log_factor = component.log_factor - centres.view.total.ln();
             let log_share = if self.accuracy.merge > 0.0 {
                 log_factor - reference - total.ln()
@@ -380,41 +381,47 @@ impl Noised {
         let Workspace { point, open, cells, .. } = work;
         let Centres { space, tree, all, view } = centres;
         let merge = self.accuracy.merge;
+        let per_blend = 1.0 / ((1.0 - BLEND_FROM) * merge.max(f64::MIN_POSITIVE));
         let log_drop = log_share - FAR_DROP.ln();
         let log_merge = log_share - FAR_MERGE.ln() + 2.0 * component.per_length.ln();
-        let x = &point.inner[..];
+        let (x, width, nodes) = (&point.inner[..], space.width, &tree.nodes[..]);
         cells.clear();
         open.clear();
-        open.push((0, 1.0));
-        while let Some((index, share)) = open.pop() {
-            let i = index as usize;
-            if view.mass[i] == 0.0 {
-                continue;
-            }
-            let node = &tree.nodes[i];
-            let centre = &all.inner[i * space.width..(i + 1) * space.width];
-            // The mean of a cell on a sphere is moved to the sphere by at most half of the squared radius.
-            let radius = (node.radius + 0.5 * node.radius * node.radius) * component.per_distance;
-            let apart = (distance2(x, centre).sqrt() - radius).max(0.0);
+        let (mut index, mut share) = (0, 1.0);
+        loop {
+            let node = &nodes[index as usize];
+            let at = index as usize * width;
+            let distance = distance2(x, &all.inner[at..at + width]).sqrt();
+            let apart = (distance - node.reach * component.per_distance).max(0.0);
             let log_kernel = node.log_mass - 0.5 * apart * apart;
-            if apart > self.accuracy.reach || log_kernel + log_drop < 0.0 {
-                continue;
-            }
-            if node.is_leaf() || log_kernel + log_merge + 2.0 * node.log_rms < 0.0 {
-                cells.push((index, share));
-                continue;
-            }
+            let dropped = apart > self.accuracy.reach || log_kernel + log_drop < 0.0;
             let size = node.rms * component.per_length;
-            if size < merge {
-                let blend = ((merge - size) / ((1.0 - BLEND_FROM) * merge)).min(1.0);
-                let kept = blend * blend * (3.0 - 2.0 * blend);
-                cells.push((index, share * kept));
-                if blend < 1.0 {
-                    let rest = share * (1.0 - kept);
-                    open.extend([(node.right, rest), (index + 1, rest)]);
-                }
+            // The share of the cell as one kernel; its children have the rest.
+            let kept = if dropped {
+                0.0
+            } else if node.is_leaf() || log_kernel + log_merge + node.log_square < 0.0 {
+                1.0
             } else {
-                open.extend([(node.right, share), (index + 1, share)]);
+                let blend = (merge - size) * per_blend;
+                if blend >= 1.0 {
+                    1.0
+                } else if blend <= 0.0 {
+                    0.0
+                } else {
+                    blend * blend * (3.0 - 2.0 * blend)
+                }
+            };
+            if kept > 0.0 && view.mass[index as usize] > 0.0 {
+                cells.push((index, share * kept));
+            }
+            if !dropped && kept < 1.0 {
+                share *= 1.0 - kept;
+                open.push((node.right, share));
+                index += 1;
+            } else if let Some(next) = open.pop() {
+                (index, share) = next;
+            } else {
+                break;
             }
         }
     }
