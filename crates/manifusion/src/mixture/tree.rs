@@ -156,7 +156,7 @@ impl Tree {
         }
         let mut inner = vec![0.0; count * space.width];
         for (metric, inner) in mean.chunks_exact(width).zip(inner.chunks_exact_mut(space.width)) {
-            space.from_metric(metric, inner);
+            space.locate_metric(metric, inner);
         }
         let variance = squares
             .iter()
