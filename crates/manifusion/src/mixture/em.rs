@@ -25,7 +25,9 @@ pub(super) fn fit(log_likelihoods: &[f64], components: usize, stop: Stop) -> Fit
     for row in relative.chunks_exact_mut(components) {
         let largest = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         offset += largest;
-        row.iter_mut().for_each(|l| *l = (*l - largest).exp());
+        for l in row {
+            *l = (*l - largest).exp();
+        }
     }
     let mut weights = vec![1.0 / components as f64; components];
     let mut trace = Vec::new();

@@ -1,5 +1,6 @@
 //! The mixture where the heat kernel is known.
 
+use super::MixtureOptions;
 use super::space::Space;
 use super::sum::{Accuracy, Centres, Kernels, Order, Workspace};
 use super::tree::{Tree, View};
@@ -13,7 +14,7 @@ use crate::rows::Rows;
 /// Rows that one thread takes at a time.
 const CHUNK: usize = 16;
 /// Cells that are merged when bandwidths are weighted, in standard deviations.
-const FIT_MERGE: f64 = 0.05;
+const FIT_MERGE: f64 = 0.08;
 /// Points whose nearest neighbours tell the data's resolution.
 const RESOLUTION_POINTS: usize = 5000;
 
@@ -81,23 +82,25 @@ impl Heat {
         Some(0.25 * nearest[nearest.len() / 100])
     }
 
-    /// log of the prior's density and of every bandwidth's leave-one-out density at every centre, n × (1 + bandwidths).
+    /// log of the prior's density and of every bandwidth's leave-one-out density at centres, n × (1 + bandwidths).
     pub(super) fn leave_one_out(
         &self,
         prior: &dyn Prior,
         centres: Rows<'_>,
         bandwidths: &[f64],
+        options: &MixtureOptions,
     ) -> Result<Vec<f64>, SolveError> {
         let squares: Vec<f64> = bandwidths.iter().map(|b| b * b).collect();
         let accuracy = Accuracy::merged(self.space.dim, FIT_MERGE);
         let kernels = Kernels::new(&self.space, accuracy, &squares, &vec![1.0; squares.len()], 1.0);
         let noised = kernels.at(&self.space, 0.0);
         let columns = 1 + squares.len();
-        let mut out = vec![0.0; centres.len() * columns];
+        let judges = judges(centres.len(), options);
+        let mut out = vec![0.0; judges.len() * columns];
         parallel::for_each_chunk(&mut out, columns, CHUNK, |first, chunk| {
             let mut work = Workspace::default();
             for (i, out) in chunk.chunks_exact_mut(columns).enumerate() {
-                let x = centres.row(first + i);
+                let x = centres.row(judges[first + i]);
                 self.space.place(x, &mut work.point);
                 out[0] = prior.log_density(x);
                 noised.leave_one_out(self.centres(), &mut work, &mut out[1..]);
@@ -128,4 +131,17 @@ impl Heat {
         })?;
         Ok(out)
     }
+}
+
+/// All rows, or a random choice without repetition if there are more than `options.judges`.
+fn judges(n: usize, options: &MixtureOptions) -> Vec<usize> {
+    if n <= options.judges {
+        return (0..n).collect();
+    }
+    let streams = Streams::new(options.seed, "mixture-judges");
+    let mut keyed: Vec<(f64, usize)> =
+        (0..n).map(|row| (streams.stream(row as u64, 0).uniform(), row)).collect();
+    keyed.sort_by(|a, b| a.0.total_cmp(&b.0));
+    keyed.truncate(options.judges);
+    keyed.into_iter().map(|(_, row)| row).collect()
 }

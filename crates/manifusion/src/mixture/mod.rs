@@ -49,7 +49,10 @@ pub struct MixtureOptions {
     pub iterations: usize,
     /// Gain in nats per point below which the weights have converged.
     pub gain: f64,
-    /// Seed of the points whose neighbours tell the data's resolution.
+    /// Training points whose leave-one-out density decides the weights, at most, drawn by `seed`; all are centres. On hyperbolic space
+    /// every point counts.
+    pub judges: usize,
+    /// Seed of the judges and of the points whose neighbours tell the data's resolution.
     pub seed: u64,
 }
 
@@ -63,6 +66,7 @@ impl Default for MixtureOptions {
             ratio: 1.87,
             iterations: 5000,
             gain: 1e-7,
+            judges: 20_000,
             seed: 0,
         }
     }
@@ -114,19 +118,21 @@ impl KernelMixture {
         };
         let all = options.bandwidths(spread, resolution)?;
         let logs = match &centred {
-            Centred::Heat(heat) => heat.leave_one_out(prior.as_ref(), train, &all)?,
+            Centred::Heat(heat) => heat.leave_one_out(prior.as_ref(), train, &all, options)?,
             Centred::Wrapped(space) => wrapped::leave_one_out(space, prior.as_ref(), train, &all)?,
         };
         let stop = em::Stop { iterations: options.iterations, gain: options.gain };
         let fit = em::fit(&logs, 1 + all.len(), stop);
-        let n = train.len() as f64;
+        let n = (logs.len() / (1 + all.len())) as f64;
         // Less than a tenth of a point: such bandwidths only cost time.
         let kept: Vec<usize> =
             (0..all.len()).filter(|k| fit.weights[1 + k] > (0.1 / n).min(1e-4)).collect();
         let mut weights = vec![fit.weights[0]];
         weights.extend(kept.iter().map(|k| fit.weights[1 + k]));
         let total: f64 = weights.iter().sum();
-        weights.iter_mut().for_each(|w| *w /= total);
+        for weight in &mut weights {
+            *weight /= total;
+        }
         let bandwidths: Vec<f64> = kept.iter().map(|k| all[*k]).collect();
         let likelihood = |row: &[f64]| {
             let kernels = kept.iter().map(|k| row[1 + k]);
@@ -330,6 +336,7 @@ impl MixtureOptions {
             if allowed { Ok(()) } else { Err(SolveError::Setting { name, value, expected }) }
         };
         positive("floor", self.floor)?;
+        positive("judges", self.judges as f64)?;
         positive("largest", self.largest.unwrap_or(1.0))?;
         positive("smallest", self.smallest.unwrap_or(1.0))?;
         if !(self.ratio >= 1.05 && self.ratio.is_finite()) {

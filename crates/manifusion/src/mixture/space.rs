@@ -170,7 +170,7 @@ impl Space {
     }
 
     /// Internal coordinates from a mean of [`Space::metric`] coordinates.
-    pub(super) fn from_metric(&self, metric: &[f64], inner: &mut [f64]) {
+    pub(super) fn locate_metric(&self, metric: &[f64], inner: &mut [f64]) {
         let mut at = 0;
         for block in &self.blocks {
             let inner = &mut inner[block.inner.clone()];

@@ -116,9 +116,12 @@ impl Kernels {
         weights: &[f64],
         prior_weight: f64,
     ) -> Self {
-        let radial = |shape| match accuracy.tabulated {
-            true => Radial::tabulated(shape, accuracy.reach),
-            false => Radial::exact(shape, accuracy.reach),
+        let radial = |shape| {
+            if accuracy.tabulated {
+                Radial::tabulated(shape, accuracy.reach)
+            } else {
+                Radial::exact(shape, accuracy.reach)
+            }
         };
         let radials = space.blocks.iter().map(|b| radial(b.shape)).collect();
         let (squares, weights) = (squares.to_vec(), weights.to_vec());
@@ -199,8 +202,9 @@ impl Noised {
         work.score.resize(d, 0.0);
         work.hessian.clear();
         work.hessian.resize(if order == Order::Hessian { d * d } else { 0 }, 0.0);
-        self.add_prior(centres.space, order, work);
-        for component in &self.components {
+        add_prior(centres.space, order, work);
+        // Narrow kernels first: near the data they are few and make most of the density, so that wide ones can be coarse.
+        for component in self.components.iter().rev() {
             let log_factor = component.log_factor - centres.view.total.ln();
             let log_share = if self.accuracy.merge > 0.0 {
                 log_factor - reference - total.ln()
@@ -229,73 +233,29 @@ impl Noised {
                 crate::linalg::axpy(factor, &sums.second, hessian);
             }
         }
-        self.finish(d, order, total, work);
+        finish(d, order, total, work);
         reference + total.ln()
     }
 
-    /// Value (one), gradient and Hessian of the prior's density relative to its value: −x and xxᵀ − I on ℝ^d, zero elsewhere.
-    fn add_prior(&self, space: &Space, order: Order, work: &mut Workspace) {
-        let Workspace { point, score, hessian, .. } = work;
-        for block in &space.blocks {
-            let Shape::Flat { .. } = block.shape else { continue };
-            for (v, x) in
-                score[block.tangent.clone()].iter_mut().zip(&point.inner[block.inner.clone()])
-            {
-                *v = -x;
-            }
-        }
-        if order < Order::Hessian {
-            return;
-        }
-        let d = space.dim;
-        for i in 0..d {
-            for j in 0..=i {
-                hessian[i * d + j] = score[i] * score[j];
-            }
-        }
-        for block in &space.blocks {
-            if let Shape::Flat { .. } = block.shape {
-                for i in block.tangent.clone() {
-                    hessian[i * d + i] -= 1.0;
-                }
-            }
-        }
-    }
-
-    /// From derivatives of p to those of log p, from unit quaternions to rotations, and the upper triangle.
-    #[expect(clippy::unused_self, reason = "a step of evaluate")]
-    fn finish(&self, d: usize, order: Order, total: f64, work: &mut Workspace) {
-        let Workspace { score, hessian, .. } = work;
-        score.iter_mut().for_each(|v| *v /= total);
-        if order < Order::Hessian {
-            return;
-        }
-        for i in 0..d {
-            for j in 0..=i {
-                let value = hessian[i * d + j] / total - score[i] * score[j];
-                hessian[i * d + j] = value;
-                hessian[j * d + i] = value;
-            }
-        }
-    }
-
-    /// The log of each component's density at the point in `work.point`, without its weight, over `total` centres: the mean of K
-    /// with the point's own kernel left out.
+    /// The log of each component's density at the point in `work.point`, without its weight: the mean of K with the point's own kernel
+    /// left out. The error is small beside the sum of all components, whatever weights above 1e-3 they will have.
     pub(super) fn leave_one_out(
         &self,
         centres: Centres<'_>,
         work: &mut Workspace,
         out: &mut [f64],
     ) {
-        for (component, out) in self.components.iter().zip(out) {
-            self.sum(component, f64::INFINITY, centres, Order::Value, work);
+        const SMALLEST_WEIGHT: f64 = 1e-3;
+        let log_others = (centres.view.total - 1.0).ln();
+        let mut log_total = f64::NEG_INFINITY;
+        for (component, out) in self.components.iter().zip(out).rev() {
+            let log_factor = component.log_factor - log_others;
+            let log_share = log_factor - log_total - SMALLEST_WEIGHT.ln();
+            self.sum(component, log_share, centres, Order::Value, work);
             // The own kernel is one peak; merging may leave a little less than it.
             let others = work.sums.value - 1.0;
-            *out = if others > TINY {
-                component.log_factor + (others / (centres.view.total - 1.0)).ln()
-            } else {
-                f64::NEG_INFINITY
-            };
+            *out = if others > TINY { log_factor + others.ln() } else { f64::NEG_INFINITY };
+            log_total = crate::linalg::log_sum_exp(&[log_total, *out]);
         }
     }
 
@@ -363,6 +323,9 @@ impl Noised {
                     sums,
                 });
             }
+            Some(Shape::Circles { count }) if count <= MAX_CIRCLES => {
+                arch.dispatch(CirclesSum { count, component, view, point, cells, order, sums });
+            }
             _ => product_sum(component, centres, point, cells, order, sums),
         }
     }
@@ -380,42 +343,94 @@ impl Noised {
         let Workspace { point, open, cells, .. } = work;
         let Centres { space, tree, all, view } = centres;
         let merge = self.accuracy.merge;
+        let per_blend = 1.0 / ((1.0 - BLEND_FROM) * merge.max(f64::MIN_POSITIVE));
         let log_drop = log_share - FAR_DROP.ln();
         let log_merge = log_share - FAR_MERGE.ln() + 2.0 * component.per_length.ln();
-        let x = &point.inner[..];
+        let (x, width, nodes) = (&point.inner[..], space.width, &tree.nodes[..]);
         cells.clear();
         open.clear();
-        open.push((0, 1.0));
-        while let Some((index, share)) = open.pop() {
-            let i = index as usize;
-            if view.mass[i] == 0.0 {
-                continue;
-            }
-            let node = &tree.nodes[i];
-            let centre = &all.inner[i * space.width..(i + 1) * space.width];
-            // The mean of a cell on a sphere is moved to the sphere by at most half of the squared radius.
-            let radius = (node.radius + 0.5 * node.radius * node.radius) * component.per_distance;
-            let apart = (distance2(x, centre).sqrt() - radius).max(0.0);
+        let (mut index, mut share) = (0, 1.0);
+        loop {
+            let node = &nodes[index as usize];
+            let at = index as usize * width;
+            let distance = distance2(x, &all.inner[at..at + width]).sqrt();
+            let apart = (distance - node.reach * component.per_distance).max(0.0);
             let log_kernel = node.log_mass - 0.5 * apart * apart;
-            if apart > self.accuracy.reach || log_kernel + log_drop < 0.0 {
-                continue;
-            }
-            if node.is_leaf() || log_kernel + log_merge + 2.0 * node.log_rms < 0.0 {
-                cells.push((index, share));
-                continue;
-            }
+            let dropped = apart > self.accuracy.reach || log_kernel + log_drop < 0.0;
             let size = node.rms * component.per_length;
-            if size < merge {
-                let blend = ((merge - size) / ((1.0 - BLEND_FROM) * merge)).min(1.0);
-                let kept = blend * blend * (3.0 - 2.0 * blend);
-                cells.push((index, share * kept));
-                if blend < 1.0 {
-                    let rest = share * (1.0 - kept);
-                    open.extend([(node.right, rest), (index + 1, rest)]);
-                }
+            // The share of the cell as one kernel; its children have the rest.
+            let kept = if dropped {
+                0.0
+            } else if node.is_leaf() || log_kernel + log_merge + node.log_square < 0.0 {
+                1.0
             } else {
-                open.extend([(node.right, share), (index + 1, share)]);
+                let blend = (merge - size) * per_blend;
+                if blend >= 1.0 {
+                    1.0
+                } else if blend <= 0.0 {
+                    0.0
+                } else {
+                    blend * blend * (3.0 - 2.0 * blend)
+                }
+            };
+            if kept > 0.0 && view.mass[index as usize] > 0.0 {
+                cells.push((index, share * kept));
             }
+            if !dropped && kept < 1.0 {
+                share *= 1.0 - kept;
+                open.push((node.right, share));
+                index += 1;
+            } else if let Some(next) = open.pop() {
+                (index, share) = next;
+            } else {
+                break;
+            }
+        }
+    }
+}
+
+/// Value (one), gradient and Hessian of the prior's density relative to its value: −x and xxᵀ − I on ℝ^d, zero elsewhere.
+fn add_prior(space: &Space, order: Order, work: &mut Workspace) {
+    let Workspace { point, score, hessian, .. } = work;
+    for block in &space.blocks {
+        let Shape::Flat { .. } = block.shape else { continue };
+        for (v, x) in score[block.tangent.clone()].iter_mut().zip(&point.inner[block.inner.clone()])
+        {
+            *v = -x;
+        }
+    }
+    if order < Order::Hessian {
+        return;
+    }
+    let d = space.dim;
+    for i in 0..d {
+        for j in 0..=i {
+            hessian[i * d + j] = score[i] * score[j];
+        }
+    }
+    for block in &space.blocks {
+        if let Shape::Flat { .. } = block.shape {
+            for i in block.tangent.clone() {
+                hessian[i * d + i] -= 1.0;
+            }
+        }
+    }
+}
+
+/// From derivatives of p to those of log p, from unit quaternions to rotations, and the upper triangle.
+fn finish(d: usize, order: Order, total: f64, work: &mut Workspace) {
+    let Workspace { score, hessian, .. } = work;
+    for v in score.iter_mut() {
+        *v /= total;
+    }
+    if order < Order::Hessian {
+        return;
+    }
+    for i in 0..d {
+        for j in 0..=i {
+            let value = hessian[i * d + j] / total - score[i] * score[j];
+            hessian[i * d + j] = value;
+            hessian[j * d + i] = value;
         }
     }
 }
@@ -653,7 +668,6 @@ impl<const D: usize, const W: usize, const QUOTIENT: bool> SphereSum<'_, D, W, Q
         }
         // Lengths of rotations are √8 times those of quaternions.
         let unit: f64 = if QUOTIENT { 1.0 / QUATERNION_SCALE } else { 1.0 };
-        let total = |lanes: &Lanes| (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]);
         sums.value = total(&value);
         for a in 0..D {
             sums.first[a] = unit * total(&first[a]);
@@ -662,6 +676,136 @@ impl<const D: usize, const W: usize, const QUOTIENT: bool> SphereSum<'_, D, W, Q
             }
         }
     }
+}
+
+/// The sum on a torus of at most [`MAX_CIRCLES`] circles, four cells at a time.
+struct CirclesSum<'a> {
+    count: usize,
+    component: &'a Component,
+    view: &'a View,
+    point: &'a Point,
+    cells: &'a [(u32, f64)],
+    order: Order,
+    sums: &'a mut Sums,
+}
+
+const MAX_CIRCLES: usize = 8;
+
+impl WithSimd for CirclesSum<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        match self.order {
+            Order::Value => self.run::<0>(),
+            Order::Score => self.run::<1>(),
+            Order::Hessian => self.run::<2>(),
+        }
+    }
+}
+
+impl CirclesSum<'_> {
+    #[inline(always)]
+    fn run<const ORDER: usize>(self) {
+        let Self { count, component, view, point, cells, sums, .. } = self;
+        let per_variance = component.per_variance[0];
+        let (width, x) = (3 * count, &point.inner[..3 * count]);
+        let mut value = [0.0; LANES];
+        let mut first = [[0.0; LANES]; MAX_CIRCLES];
+        let mut second = [[[0.0; LANES]; MAX_CIRCLES]; MAX_CIRCLES];
+        for cells in cells.chunks(LANES) {
+            // Lanes beyond the last cell repeat it without weight.
+            let cell: [usize; LANES] =
+                std::array::from_fn(|l| cells[l.min(cells.len() - 1)].0 as usize);
+            let mut k: Lanes = std::array::from_fn(|l| {
+                if l < cells.len() { cells[l].1 * view.mass[cell[l]] } else { 0.0 }
+            });
+            let epsilon = cell.map(|i| view.variance[i] * per_variance);
+            let gather = |j: usize| -> Lanes { cell.map(|i| view.inner[i * width + j]) };
+            // ∇ log K and the diagonal of its derivative.
+            let (mut slope, mut bend) = ([[0.0; LANES]; MAX_CIRCLES], [[0.0; LANES]; MAX_CIRCLES]);
+            match &component.forms[0] {
+                Form::Gauss { precision, .. } => {
+                    let precision = epsilon.map(|e| precision * (1.0 - e + e * e));
+                    let mut q = [0.0; LANES];
+                    for j in 0..count {
+                        let c = gather(j);
+                        for l in 0..LANES {
+                            let delta = wrapped(x[j] - c[l]);
+                            q[l] += delta * delta;
+                            slope[j][l] = -precision[l] * delta;
+                            bend[j][l] = -precision[l];
+                        }
+                    }
+                    let exponent = std::array::from_fn(|l| {
+                        let e = epsilon[l];
+                        -0.5 * (precision[l] * q[l] + count as f64 * e * (1.0 - 0.5 * e))
+                    });
+                    k = map2(&k, &exp_lanes(&exponent), |k, e| k * e);
+                }
+                Form::Wide { value, change } => {
+                    let merged = epsilon.iter().any(|e| *e > 0.0);
+                    for j in 0..count {
+                        let (cos, sin) = (gather(count + j), gather(2 * count + j));
+                        let (own_cos, own_sin) = (x[count + j], x[2 * count + j]);
+                        let t = map2(&cos, &sin, |cos, sin| own_cos * cos + own_sin * sin);
+                        let sin = map2(&cos, &sin, |cos, sin| own_sin * cos - own_cos * sin);
+                        let (mut p, mut p1, mut p2) = horner_lanes::<ORDER>(value, &t);
+                        if merged {
+                            let (g, g1, g2) = horner_lanes::<ORDER>(change, &t);
+                            for l in 0..LANES {
+                                p[l] += epsilon[l] * g[l];
+                                p1[l] += epsilon[l] * g1[l];
+                                p2[l] += epsilon[l] * g2[l];
+                            }
+                        }
+                        for l in 0..LANES {
+                            let p = if p[l] > TINY { p[l] } else { TINY };
+                            k[l] *= p;
+                            slope[j][l] = -sin[l] * p1[l] / p;
+                            bend[j][l] = (sin[l] * sin[l] * p2[l] - t[l] * p1[l]) / p
+                                - slope[j][l] * slope[j][l];
+                        }
+                    }
+                }
+                Form::Narrow { .. } => return,
+            }
+            for l in 0..LANES {
+                value[l] += k[l];
+            }
+            if ORDER == 0 {
+                continue;
+            }
+            for a in 0..count {
+                let scaled = map2(&k, &slope[a], |k, v| k * v);
+                for l in 0..LANES {
+                    first[a][l] += scaled[l];
+                }
+                if ORDER == 2 {
+                    for b in 0..=a {
+                        for l in 0..LANES {
+                            second[a][b][l] += scaled[l] * slope[b][l];
+                        }
+                    }
+                    for l in 0..LANES {
+                        second[a][a][l] += k[l] * bend[a][l];
+                    }
+                }
+            }
+        }
+        sums.value = total(&value);
+        for a in 0..count {
+            sums.first[a] = total(&first[a]);
+            for b in 0..=a {
+                sums.second[a * count + b] = total(&second[a][b]);
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn total(lanes: &Lanes) -> f64 {
+    (lanes[0] + lanes[1]) + (lanes[2] + lanes[3])
 }
 
 #[inline(always)]

@@ -22,9 +22,12 @@ pub(super) struct Node {
     start: u32,
     end: u32,
     /// Largest and root mean square distance of its points from their mean.
-    pub(super) radius: f64,
+    radius: f64,
     pub(super) rms: f64,
-    pub(super) log_rms: f64,
+    /// 2 log rms.
+    pub(super) log_square: f64,
+    /// The radius around the mean moved to the manifold: on a sphere by at most half of the squared radius.
+    pub(super) reach: f64,
     /// Logarithm of the number of its points.
     pub(super) log_mass: f64,
 }
@@ -101,7 +104,8 @@ impl Tree {
                 end: end as u32,
                 radius,
                 rms,
-                log_rms: rms.ln(),
+                log_square: 2.0 * rms.ln(),
+                reach: radius + 0.5 * radius * radius,
                 log_mass,
             });
             if leaf {
@@ -152,7 +156,7 @@ impl Tree {
         }
         let mut inner = vec![0.0; count * space.width];
         for (metric, inner) in mean.chunks_exact(width).zip(inner.chunks_exact_mut(space.width)) {
-            space.from_metric(metric, inner);
+            space.locate_metric(metric, inner);
         }
         let variance = squares
             .iter()
