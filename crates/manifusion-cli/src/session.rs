@@ -304,7 +304,6 @@ impl Session {
         net.set_params(&best.weights)?;
         let mut model = Checkpoint::new(net);
         model.extra.insert("best_step".into(), best.step.into());
-        model.write(&self.dir.file("model.safetensors")).context("writing the model")?;
         self.write_times()?;
         let outcome = Outcome {
             steps: self.trainer.steps_done(),
@@ -324,6 +323,8 @@ impl Session {
                 "threads": rayon::current_num_threads(),
             }),
         )?;
+        // Last: a folder with a model is finished.
+        model.write(&self.dir.file("model.safetensors")).context("writing the model")?;
         Ok(outcome)
     }
 

@@ -47,7 +47,7 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value_t = Preset::Fast)]
     preset: Preset,
     /// Time to train for; turned into steps by measuring.
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     minutes: Option<f64>,
     /// Steps to train for.
     #[arg(long, conflicts_with = "minutes")]

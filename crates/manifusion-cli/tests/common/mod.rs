@@ -31,7 +31,7 @@ pub fn stderr_of(folder: &Path, args: &[&str]) -> String {
 }
 
 /// A run on a generated set that takes a second: the arguments of `train` but for its folder.
-pub const SMALL_RUN: [&str; 24] = [
+pub const SMALL_RUN: [&str; 22] = [
     "train",
     "--data",
     "synthetic:sphere-mixture",
