@@ -62,8 +62,9 @@ fn nodes(grid: &Grid, nx: usize, ny: usize) -> Vec<f64> {
 
 /// The same lines without the parts along the ends of the grid.
 pub(crate) fn lines(grid: &Grid, level: f64) -> Result<Vec<Vec<[f64; 2]>>> {
+    // Ends are reached by clamping, so exactly.
     let on_end = |a: [f64; 2], b: [f64; 2]| {
-        let same = |k: usize, end: f64| a[k] == end && b[k] == end;
+        let same = |k: usize, end: f64| [a[k], b[k]].iter().all(|v| v.total_cmp(&end).is_eq());
         same(0, grid.x.start)
             || same(0, grid.x.end())
             || same(1, grid.y.start)

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use manifusion::manifold::{Hyperboloid, Kind as Space};
+use manifusion::rows::Rows;
 
 use crate::error::{PlotError, Result, write_file};
 use crate::source::{Kind, Measure, Options, PlotSource};
@@ -76,6 +77,8 @@ pub struct Grid {
     pub volume: Vec<f64>,
     /// What the density is per.
     pub measure: String,
+    /// Largest log-density.
+    max: f64,
 }
 
 fn side(evaluations: usize, per_square: f64) -> Result<usize> {
@@ -116,8 +119,16 @@ impl Grid {
         let volume = cells(&x, &y).map(|(lon, lat)| cell(lon, lat, y.step)).collect();
         let points: Vec<f64> = cells(&x, &y).flat_map(|(lon, lat)| unit_vector(lon, lat)).collect();
         let log_density = source.log_density(&points)?;
-        Self { x, y, wrap: Wrap::Sphere, log_density, volume, measure: "per sr".to_string() }
-            .with_mass()
+        Self {
+            x,
+            y,
+            wrap: Wrap::Sphere,
+            log_density,
+            volume,
+            measure: "per sr".to_string(),
+            max: f64::NAN,
+        }
+        .with_mass()
     }
 
     fn torus(source: &PlotSource<'_>, n: usize) -> Result<Self> {
@@ -132,8 +143,16 @@ impl Grid {
             .collect();
         let log_density = source.log_density(&points)?;
         let volume = vec![(TAU / n as f64).powi(2); n * n];
-        Self { x, y, wrap: Wrap::Torus, log_density, volume, measure: "per rad²".to_string() }
-            .with_mass()
+        Self {
+            x,
+            y,
+            wrap: Wrap::Torus,
+            log_density,
+            volume,
+            measure: "per rad²".to_string(),
+            max: f64::NAN,
+        }
+        .with_mass()
     }
 
     /// Poincaré disk: u = √|K| y/(1 + √|K| x₀), |u| = tanh(√|K| r/2).
@@ -167,15 +186,23 @@ impl Grid {
             Measure::Lorentz => "per unit of Lorentz (hyperbolic) area",
             Measure::Euclid => "per unit of Euclidean-induced area",
         };
-        Self { x, y, wrap: Wrap::None, log_density, volume, measure: measure.to_string() }
-            .with_mass()
+        Self {
+            x,
+            y,
+            wrap: Wrap::None,
+            log_density,
+            volume,
+            measure: measure.to_string(),
+            max: f64::NAN,
+        }
+        .with_mass()
     }
 
     /// ℝ² around the points at hand.
     fn plane(source: &PlotSource<'_>, n: usize) -> Result<Self> {
         let points = source.data.or(source.samples);
         let range = |k: usize| {
-            let values = points.iter().flat_map(|p| p.rows()).map(|row| row[k]);
+            let values = points.iter().flat_map(Rows::rows).map(|row| row[k]);
             let (low, high) =
                 values.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(v), h.max(v)));
             let (low, high) = if low < high { (low, high) } else { (-3.0, 3.0) };
@@ -190,20 +217,32 @@ impl Grid {
         let points: Vec<f64> = cells(&x, &y).flat_map(|(a, b)| [a, b]).collect();
         let log_density = source.log_density(&points)?;
         let volume = vec![x.step * y.step; n * n];
-        Self { x, y, wrap: Wrap::None, log_density, volume, measure: "per unit area".to_string() }
-            .with_mass()
+        Self {
+            x,
+            y,
+            wrap: Wrap::None,
+            log_density,
+            volume,
+            measure: "per unit area".to_string(),
+            max: f64::NAN,
+        }
+        .with_mass()
     }
 
-    fn with_mass(self) -> Result<Self> {
-        if self.log_density.iter().any(|v| *v > f64::NEG_INFINITY) {
-            return Ok(self);
+    /// Sets the largest value, and refuses a grid without any mass.
+    fn with_mass(mut self) -> Result<Self> {
+        let values = || self.log_density.iter().copied().filter(|v| !v.is_nan());
+        let max = values().fold(f64::NEG_INFINITY, f64::max);
+        if max == f64::NEG_INFINITY {
+            return Err(PlotError::NoMass { points: values().count() });
         }
-        Err(PlotError::NoMass { points: self.log_density.iter().filter(|v| !v.is_nan()).count() })
+        self.max = max;
+        Ok(self)
     }
 
     /// Largest log-density.
     pub fn max(&self) -> f64 {
-        self.log_density.iter().copied().fold(f64::NEG_INFINITY, f64::max)
+        self.max
     }
 
     /// Σ p·volume: the mass that the grid sees, near 1 when it is fine enough and covers the law.
@@ -229,8 +268,8 @@ impl Grid {
         (iy * nx + ix) as usize
     }
 
-    /// log p between the centres, bilinear; `None` where a neighbour is off the manifold. Beside values more than 60 nats
-    /// under the largest, −∞ among them, the nearest centre counts.
+    /// log p between the centres, bicubic; bilinear beside the end of the manifold, and the nearest centre's beside values
+    /// more than 60 nats under the largest, −∞ among them. `None` where a neighbour is off the manifold.
     pub fn at(&self, x: f64, y: f64) -> Option<f64> {
         self.interpolate(x, y, self.max() - DEPTH)
     }
@@ -240,26 +279,32 @@ impl Grid {
         let (ix, iy) = (px.floor(), py.floor());
         let (tx, ty) = (px - ix, py - iy);
         let (ix, iy) = (ix as i64, iy as i64);
-        let corners = [
-            (0, 0, (1.0 - tx) * (1.0 - ty)),
-            (1, 0, tx * (1.0 - ty)),
-            (0, 1, (1.0 - tx) * ty),
-            (1, 1, tx * ty),
-        ];
-        let (mut sum, mut nearest, mut edge) = (0.0, (-1.0, floor), false);
-        for (dx, dy, weight) in corners.into_iter().filter(|c| c.2 > 0.0) {
-            let value = self.log_density[self.cell(ix + dx, iy + dy)];
-            if value.is_nan() {
-                return None;
-            }
-            if weight > nearest.0 {
-                nearest = (weight, value);
-            }
-            edge |= value < floor;
-            sum += weight * value;
+        let value = |dx: i64, dy: i64| self.log_density[self.cell(ix + dx, iy + dy)];
+        let corners = [value(0, 0), value(1, 0), value(0, 1), value(1, 1)];
+        let weights = [(1.0 - tx) * (1.0 - ty), tx * (1.0 - ty), (1.0 - tx) * ty, tx * ty];
+        let used = || corners.iter().zip(weights).filter(|(_, w)| *w > 0.0);
+        if used().any(|(v, _)| v.is_nan()) {
+            return None;
         }
-        // Across the edge of the support there is nothing to interpolate.
-        Some(if edge { nearest.1.max(floor) } else { sum })
+        if used().any(|(v, _)| *v < floor) {
+            // Across the edge of the support there is nothing to interpolate.
+            let nearest = used().max_by(|a, b| a.1.total_cmp(&b.1));
+            return nearest.map(|(v, _)| v.max(floor));
+        }
+        let (wx, wy) = (cubic_weights(tx), cubic_weights(ty));
+        let mut sum = 0.0;
+        for (dy, wy) in (-1..).zip(wy) {
+            for (dx, wx) in (-1..).zip(wx) {
+                let v = value(dx, dy);
+                if wx * wy != 0.0 {
+                    if !(v >= floor) {
+                        return Some(used().map(|(v, w)| v * w).sum());
+                    }
+                    sum += wx * wy * v;
+                }
+            }
+        }
+        Some(sum)
     }
 
     /// A function that interpolates as [`Grid::at`] does, for many points.
@@ -297,19 +342,15 @@ impl Grid {
         }
         pieces.sort_by(|a, b| b.0.total_cmp(&a.0));
         let total: f64 = pieces.iter().map(|p| p.1).sum();
-        shares
-            .iter()
-            .map(|share| {
-                let mut sum = 0.0;
-                for (log_p, mass) in &pieces {
-                    sum += mass;
-                    if sum >= share * total {
-                        return *log_p;
-                    }
-                }
-                f64::NEG_INFINITY
-            })
-            .collect()
+        // Equal values count as one: on a ring around a pole there are many.
+        let mut steps: Vec<(f64, f64)> = Vec::new();
+        let mut before = 0.0;
+        for group in pieces.chunk_by(|a, b| (a.0 - b.0).abs() < 1e-9) {
+            let mass: f64 = group.iter().map(|p| p.1).sum();
+            steps.push((group[0].0, (before + 0.5 * mass) / total));
+            before += mass;
+        }
+        shares.iter().map(|share| level_at(&steps, *share)).collect()
     }
 
     /// The grid as CSV: both coordinates, log-density, density and volume of each cell.
@@ -367,6 +408,29 @@ impl Grid {
 
 fn cells<'a>(x: &'a Axis, y: &'a Axis) -> impl Iterator<Item = (f64, f64)> + 'a {
     (0..y.len).flat_map(move |iy| (0..x.len).map(move |ix| (x.centre(ix), y.centre(iy))))
+}
+
+/// The level at a share of the mass, from levels in falling order with the mass above each.
+fn level_at(steps: &[(f64, f64)], share: f64) -> f64 {
+    let next = steps.partition_point(|step| step.1 < share);
+    match (next.checked_sub(1).and_then(|i| steps.get(i)), steps.get(next)) {
+        (Some(above), Some(below)) => {
+            above.0 + (below.0 - above.0) * (share - above.1) / (below.1 - above.1)
+        }
+        (Some(only), None) | (None, Some(only)) => only.0,
+        (None, None) => f64::NEG_INFINITY,
+    }
+}
+
+/// Weights of the four neighbours by Catmull and Rom, at `t` between the middle two.
+fn cubic_weights(t: f64) -> [f64; 4] {
+    let (t2, t3) = (t * t, t * t * t);
+    [
+        0.5 * (-t3 + 2.0 * t2 - t),
+        0.5 * (3.0 * t3 - 5.0 * t2 + 2.0),
+        0.5 * (-3.0 * t3 + 4.0 * t2 + t),
+        0.5 * (t3 - t2),
+    ]
 }
 
 /// The unit vector of a longitude and latitude in degrees.

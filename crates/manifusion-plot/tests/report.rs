@@ -1,6 +1,7 @@
 //! The report in a real browser: Chromium, driven through chromedriver. Skipped with a message where they are not installed,
 //! except when the environment variable `CI` is set.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::print_stderr, reason = "a skipped test says so")]
 
 mod browser;
 mod common;
@@ -131,6 +132,15 @@ fn check_page(browser: &Browser, set: &str) {
     );
     let heights = pictures.as_array().unwrap();
     assert!(heights.len() >= 3 && heights.iter().all(|h| h.as_f64().unwrap() > 100.0), "{set}");
+
+    // No text leaves its picture, and none is set smaller than 13 at a width of 900.
+    let bad = browser.run(
+        "return [...document.querySelectorAll('figure svg')].flatMap(svg => { const box = svg.getBoundingClientRect(); \
+         return [...svg.querySelectorAll('text')].filter(t => { const b = t.getBoundingClientRect(); \
+         return b.left < box.left || b.right > box.right || b.top < box.top || b.bottom > box.bottom || \
+         Number(t.getAttribute('font-size')) < 13; }).map(t => t.textContent); })",
+    );
+    assert_eq!(bad, json!([]), "{set}: texts");
 
     // The view turns on drag and by keys, zooms, and tells values.
     let centre = || browser.run("return document.getElementById('view').dataset.centre");

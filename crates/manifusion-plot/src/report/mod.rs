@@ -122,8 +122,8 @@ fn findings(findings: &[String]) -> String {
     if findings.is_empty() {
         return "<p>No findings were recorded for these data.</p>".to_string();
     }
-    let items: String = findings.iter().map(|f| format!("<li>{}</li>\n", escape(f))).collect();
-    format!("<ul>\n{items}</ul>")
+    let items: Vec<String> = findings.iter().map(|f| format!("<li>{}</li>\n", escape(f))).collect();
+    format!("<ul>\n{}</ul>", items.concat())
 }
 
 fn pictures(source: &PlotSource<'_>, options: &Options) -> Result<String> {
