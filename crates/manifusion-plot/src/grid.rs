@@ -1,6 +1,6 @@
 //! A density on a grid: evaluated once in one batch, read by pictures, exports and the report.
 
-use std::f64::consts::{PI, TAU};
+use std::f64::consts::TAU;
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -14,6 +14,9 @@ use crate::source::{Kind, Measure, Options, PlotSource};
 pub const MIN_EVALUATIONS: usize = 64;
 /// Most evaluations of one grid.
 pub const MAX_EVALUATIONS: usize = 4_000_000;
+/// Least and largest √|K| r to which the hyperbolic plane is covered; a picture of the disk shows nothing beyond.
+const MIN_REACH: f64 = 3.0;
+const MAX_REACH: f64 = 9.0;
 /// Nats below the largest log-density where interpolation stops looking: −∞ cannot be interpolated.
 const DEPTH: f64 = 60.0;
 
@@ -58,6 +61,8 @@ pub enum Wrap {
     Sphere,
     /// Both axes are periodic.
     Torus,
+    /// An angle and a distance: the angle is periodic, and across the origin stands the opposite one.
+    Disk,
     /// Nothing is joined.
     None,
 }
@@ -71,9 +76,9 @@ pub struct Grid {
     pub y: Axis,
     /// How the ends are joined.
     pub wrap: Wrap,
-    /// log p in nats, `y.len` rows of `x.len`; NaN where the manifold has no point.
+    /// log p in nats, `y.len` rows of `x.len`.
     pub log_density: Vec<f64>,
-    /// Volume of every cell, in the measure of the density; zero where the manifold has no point.
+    /// Volume of every cell, in the measure of the density.
     pub volume: Vec<f64>,
     /// What the density is per.
     pub measure: String,
@@ -98,7 +103,7 @@ impl Grid {
             Space::Sphere { dim: 2 } => Self::sphere(source, side(evaluations, 2.0)?),
             Space::Torus { dim: 2 } => Self::torus(source, side(evaluations, 1.0)?),
             Space::Hyperboloid { dim: 2, curvature } => {
-                Self::disk(source, options.measure, curvature, side(evaluations, PI / 4.0)?)
+                Self::disk(source, options.measure, curvature, side(evaluations, 3.0)?)
             }
             Space::Euclidean { dim: 2 } => Self::plane(source, side(evaluations, 1.0)?),
             _ => Err(PlotError::WrongManifold {
@@ -155,32 +160,41 @@ impl Grid {
         .with_mass()
     }
 
-    /// Poincaré disk: u = √|K| y/(1 + √|K| x₀), |u| = tanh(√|K| r/2).
+    /// Angle and distance from the origin, as far out as the points at hand reach and a little further.
     fn disk(source: &PlotSource<'_>, measure: Measure, curvature: f64, n: usize) -> Result<Self> {
         let space = Hyperboloid::new(2, curvature)
             .map_err(|_| source.wrong_manifold(Kind::Disk, "hyperbolic:2 with a finite K < 0"))?;
-        let x = Axis::new("u", -1.0, 1.0, n);
-        let y = Axis::new("v", -1.0, 1.0, n);
-        // A cell whose corner reaches the rim has no finite volume.
-        let rim = 1.0 - x.step;
-        let inside: Vec<bool> = cells(&x, &y).map(|(u, v)| u.hypot(v) <= rim).collect();
+        let root = (-curvature).sqrt();
+        let points = [source.data, source.samples].into_iter().flatten();
+        let farthest = points
+            .flat_map(|rows| rows.rows())
+            .map(|x| (root * x[1].hypot(x[2])).asinh())
+            .fold(0.0, f64::max);
+        let reach = (farthest + 1.0).clamp(MIN_REACH, MAX_REACH) / root;
+        // An even number, so that every column has an opposite one.
+        let x = Axis::new("theta_deg", -180.0, 180.0, (3 * n).next_multiple_of(2));
+        let y = Axis::new("r", 0.0, reach, n);
         let points: Vec<f64> = cells(&x, &y)
-            .zip(&inside)
-            .filter(|(_, inside)| **inside)
-            .flat_map(|((u, v), _)| from_disk([u, v], curvature))
+            .flat_map(|(theta, r)| {
+                let (sin, cos) = theta.to_radians().sin_cos();
+                let (height, radius) = ((root * r).cosh() / root, (root * r).sinh() / root);
+                [height, radius * cos, radius * sin]
+            })
             .collect();
-        let evaluated = source.log_density(&points)?;
-        let (mut log_density, mut volume) = (vec![f64::NAN; n * n], vec![0.0; n * n]);
-        let mut values = evaluated.iter().zip(points.chunks_exact(3));
-        for (i, (u, v)) in cells(&x, &y).enumerate().filter(|(i, _)| inside[*i]) {
-            let Some((&log_p, point)) = values.next() else { break };
+        let euclid = source.log_density(&points)?;
+        let mut volume = Vec::with_capacity(euclid.len());
+        let mut log_density = Vec::with_capacity(euclid.len());
+        for (((_, r), log_p), point) in cells(&x, &y).zip(euclid).zip(points.chunks_exact(3)) {
+            // ∫ sinh(√|K| r)/√|K| dr dθ over the cell; vol_E = vol_L·p_L/p_E.
+            let half = 0.5 * root * y.step;
+            let lorentz = x.step.to_radians() * 2.0 * (root * r).sinh() * half.sinh() / -curvature;
             let log_ratio = space.log_lorentz_over_euclid(point);
-            // g_L = (4/|K|)|du|²/(1 − |u|²)², and vol_E = vol_L·p_L/p_E.
-            let lorentz = 4.0 / (-curvature * (1.0 - u * u - v * v).powi(2)) * x.step * y.step;
-            (log_density[i], volume[i]) = match measure {
+            let (log_p, cell) = match measure {
                 Measure::Lorentz => (log_p + log_ratio, lorentz),
                 Measure::Euclid => (log_p, lorentz * log_ratio.exp()),
             };
+            log_density.push(log_p);
+            volume.push(cell);
         }
         let measure = match measure {
             Measure::Lorentz => "per unit of Lorentz (hyperbolic) area",
@@ -189,7 +203,7 @@ impl Grid {
         Self {
             x,
             y,
-            wrap: Wrap::None,
+            wrap: Wrap::Disk,
             log_density,
             volume,
             measure: measure.to_string(),
@@ -231,10 +245,9 @@ impl Grid {
 
     /// Sets the largest value, and refuses a grid without any mass.
     fn with_mass(mut self) -> Result<Self> {
-        let values = || self.log_density.iter().copied().filter(|v| !v.is_nan());
-        let max = values().fold(f64::NEG_INFINITY, f64::max);
+        let max = self.log_density.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         if max == f64::NEG_INFINITY {
-            return Err(PlotError::NoMass { points: values().count() });
+            return Err(PlotError::NoMass { points: self.log_density.len() });
         }
         self.max = max;
         Ok(self)
@@ -247,12 +260,7 @@ impl Grid {
 
     /// Σ p·volume: the mass that the grid sees, near 1 when it is fine enough and covers the law.
     pub fn mass(&self) -> f64 {
-        self.log_density
-            .iter()
-            .zip(&self.volume)
-            .filter(|(_, v)| **v > 0.0)
-            .map(|(log_p, v)| log_p.exp() * v)
-            .sum()
+        self.log_density.iter().zip(&self.volume).map(|(log_p, v)| log_p.exp() * v).sum()
     }
 
     /// Index of a cell, with both numbers possibly one or more outside.
@@ -261,6 +269,8 @@ impl Grid {
         let (ix, iy) = match self.wrap {
             Wrap::Torus => (ix.rem_euclid(nx), iy.rem_euclid(ny)),
             Wrap::None => (ix.clamp(0, nx - 1), iy.clamp(0, ny - 1)),
+            Wrap::Disk if iy >= 0 => (ix.rem_euclid(nx), iy.min(ny - 1)),
+            Wrap::Disk => ((ix + nx / 2).rem_euclid(nx), (-1 - iy).min(ny - 1)),
             Wrap::Sphere if iy < 0 => ((ix + nx / 2).rem_euclid(nx), (-1 - iy).min(ny - 1)),
             Wrap::Sphere if iy >= ny => ((ix + nx / 2).rem_euclid(nx), (2 * ny - 1 - iy).max(0)),
             Wrap::Sphere => (ix.rem_euclid(nx), iy),
@@ -268,14 +278,17 @@ impl Grid {
         (iy * nx + ix) as usize
     }
 
-    /// log p between the centres, bicubic; bilinear beside the end of the manifold, and the nearest centre's beside values
-    /// more than 60 nats under the largest, −∞ among them. `None` where a neighbour is off the manifold.
+    /// log p between the centres, bicubic; the nearest centre's beside values more than 60 nats under the largest, −∞ among
+    /// them. `None` beyond the reach of a grid of the hyperbolic plane.
     pub fn at(&self, x: f64, y: f64) -> Option<f64> {
         self.interpolate(x, y, self.max() - DEPTH)
     }
 
     fn interpolate(&self, x: f64, y: f64, floor: f64) -> Option<f64> {
         let (px, py) = (self.x.position(x), self.y.position(y));
+        if self.wrap == Wrap::Disk && y > self.y.end() {
+            return None;
+        }
         let (ix, iy) = (px.floor(), py.floor());
         let (tx, ty) = (px - ix, py - iy);
         let (ix, iy) = (ix as i64, iy as i64);
@@ -283,9 +296,6 @@ impl Grid {
         let corners = [value(0, 0), value(1, 0), value(0, 1), value(1, 1)];
         let weights = [(1.0 - tx) * (1.0 - ty), tx * (1.0 - ty), (1.0 - tx) * ty, tx * ty];
         let used = || corners.iter().zip(weights).filter(|(_, w)| *w > 0.0);
-        if used().any(|(v, _)| v.is_nan()) {
-            return None;
-        }
         if used().any(|(v, _)| *v < floor) {
             // Across the edge of the support there is nothing to interpolate.
             let nearest = used().max_by(|a, b| a.1.total_cmp(&b.1));
@@ -320,20 +330,18 @@ impl Grid {
         for iy in 0..self.y.len {
             for ix in 0..self.x.len {
                 let volume = self.volume[iy * self.x.len + ix];
-                if !(volume > 0.0) {
-                    continue;
-                }
                 for k in 0..parts * parts {
                     let offset = |j: usize| (j as f64 + 0.5) / parts as f64 - 0.5;
                     let x = self.x.centre(ix) + offset(k % parts) * self.x.step;
                     let y = self.y.centre(iy) + offset(k / parts) * self.y.step;
                     if let Some(log_p) = at(x, y) {
-                        // On the sphere a piece nearer to the pole is smaller than its cell's average.
+                        // On the sphere a piece nearer to the pole is smaller than its cell's average, and in the disk
+                        // one nearer to the origin, about in proportion to the distance.
+                        let middle = self.y.centre(iy);
                         let shrink = match self.wrap {
-                            Wrap::Sphere => {
-                                y.to_radians().cos() / self.y.centre(iy).to_radians().cos()
-                            }
-                            _ => 1.0,
+                            Wrap::Sphere => y.to_radians().cos() / middle.to_radians().cos(),
+                            Wrap::Disk => y / middle,
+                            Wrap::Torus | Wrap::None => 1.0,
                         };
                         pieces.push((log_p, log_p.exp() * volume * shrink));
                     }
@@ -442,14 +450,6 @@ pub(crate) fn unit_vector(lon_deg: f64, lat_deg: f64) -> [f64; 3] {
 /// Longitude and latitude in radians.
 pub(crate) fn lon_lat(x: &[f64]) -> (f64, f64) {
     (x[1].atan2(x[0]), x[2].atan2(x[0].hypot(x[1])))
-}
-
-/// The point of the hyperboloid above a point of the Poincaré disk.
-pub(crate) fn from_disk([u, v]: [f64; 2], curvature: f64) -> [f64; 3] {
-    let root = (-curvature).sqrt();
-    let rr = u * u + v * v;
-    let factor = 1.0 / ((1.0 - rr) * root);
-    [(1.0 + rr) * factor, 2.0 * u * factor, 2.0 * v * factor]
 }
 
 /// The point of the Poincaré disk below a point of the hyperboloid.

@@ -164,9 +164,9 @@ fn grids_hold_the_mass() {
         ("sphere-mixture", Measure::Lorentz, 1e-3),
         ("torus-mixture", Measure::Lorentz, 1e-6),
         ("plane-moons", Measure::Lorentz, 1e-3),
-        // Some of the mass lies near the rim of the disk, where no cell can be.
-        ("hyperbolic-mixture", Measure::Lorentz, 0.02),
-        ("hyperbolic-mixture", Measure::Euclid, 0.02),
+        // The midpoints of cells 0.1 long and 1.5° wide.
+        ("hyperbolic-mixture", Measure::Lorentz, 2e-3),
+        ("hyperbolic-mixture", Measure::Euclid, 2e-3),
     ] {
         let density = Exact(Synthetic::new(set).unwrap());
         let data = density.sample(2000, 3).unwrap();

@@ -31,6 +31,10 @@
       if (iy < 0) { iy = -1 - iy; ix += nx / 2; }
       if (iy >= ny) { iy = 2 * ny - 1 - iy; ix += nx / 2; }
       ix = ((ix % nx) + nx) % nx;
+    } else if (g.wrap === "disk") {
+      if (iy < 0) { iy = -1 - iy; ix += nx / 2; }
+      iy = Math.min(ny - 1, iy);
+      ix = ((ix % nx) + nx) % nx;
     } else if (g.wrap === "torus") {
       ix = ((ix % nx) + nx) % nx;
       iy = ((iy % ny) + ny) % ny;
@@ -411,11 +415,14 @@
       dots(places, "rgba(0,0,0,.55)", size + 1);
       dots(places, fill, size);
     };
+    const distance = (u, v) => 2 * Math.atanh(Math.min(Math.hypot(u, v), 1 - 1e-9)) / Math.sqrt(-view.curvature);
     const text = ([u, v]) => {
-      const r = 2 * Math.atanh(Math.min(Math.hypot(u, v), 1 - 1e-9)) / Math.sqrt(-view.curvature);
-      return `r = ${number(r, 2)}, θ = ${number((Math.atan2(v, u) * 180) / Math.PI, 0)}°`;
+      return `r = ${number(distance(u, v), 2)}, θ = ${number((Math.atan2(v, u) * 180) / Math.PI, 0)}°`;
     };
-    const value = ([u, v]) => lookUp(grid, (u + 1) / 2, (v + 1) / 2);
+    const value = ([u, v]) => {
+      const r = distance(u, v) / view.range[3];
+      return r > 1 ? NaN : lookUp(grid, Math.atan2(v, u) / turn + 0.5, r);
+    };
     return {
       draw() {
         if (show.density && grid) {

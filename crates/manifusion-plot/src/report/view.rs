@@ -79,6 +79,7 @@ fn grid_json(grid: &Grid) -> Json {
     out["wrap"] = json!(match grid.wrap {
         Wrap::Sphere => "sphere",
         Wrap::Torus => "torus",
+        Wrap::Disk => "disk",
         Wrap::None => "none",
     });
     out
