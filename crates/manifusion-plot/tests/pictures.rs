@@ -14,8 +14,8 @@ use manifusion::error::SolveError;
 use manifusion::manifold::{Manifold, parse};
 use manifusion::rows::Rows;
 use manifusion_plot::{
-    Grid, Kind, Measure, MetricsRow, Options, PlotSource, Projection, TrainingCurves, draw,
-    highest_density_regions, to_geojson,
+    Grid, Kind, Measure, MetricsRow, Options, Picture, PlotSource, Projection, TrainingCurves,
+    draw, highest_density_regions, to_geojson,
 };
 use serde_json::Value as Json;
 
@@ -272,7 +272,7 @@ fn exports_hold_the_grid() {
 /// The picture that a file of this name holds; `UPDATE_SNAPSHOTS=1 cargo test` writes it anew.
 fn check_snapshot(name: &str, svg: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/snapshots").join(name);
-    if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
+    if std::env::var_os("UPDATE_SNAPSHOTS").is_some_and(|v| v == "1") {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(&path, svg).unwrap();
     }
@@ -377,6 +377,8 @@ fn bad_input_gets_one_clear_sentence() {
     let unwritable = PathBuf::from("/no/such/folder/map.png");
     let text = picture.save(&unwritable).unwrap_err().to_string();
     assert!(text.starts_with("cannot write '/no/such/folder/map.png': "), "{text}");
+    let early = Picture::check_path(&unwritable).unwrap_err().to_string();
+    assert_eq!(early, text);
     let text = picture.save(Path::new("map.jpeg")).unwrap_err().to_string();
     assert_eq!(text, "'map.jpeg' ends in no known format; allowed: FILE.png, FILE.svg");
 

@@ -162,8 +162,8 @@ fn check_page(browser: &Browser, set: &str) {
     browser.press("view", "0");
 
     // Somewhere on a line through the middle there is something to read.
-    let told = (-5..=5).map(|i| {
-        browser.hover("view", [i * 40, 30]);
+    let told = (-3..=3).map(|i| {
+        browser.hover("view", [i * 60, 30]);
         browser.run("return document.getElementById('readout').textContent")
     });
     let told: Vec<String> = told.map(|t| t.as_str().unwrap().to_string()).collect();

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use serde_json::Value as Json;
 
-use crate::error::{PlotError, Result, write_file};
+use crate::error::{PlotError, Result, check_writable, write_file};
 use crate::grid::Grid;
 use crate::source::{Kind, Options, PlotSource};
 use crate::svg::escape;
@@ -41,7 +41,7 @@ pub struct ReportInput<'a> {
 /// Writes the report into a file.
 pub fn write_report(path: &Path, input: &ReportInput<'_>) -> Result<()> {
     // Found out before the density is evaluated, which can take long.
-    write_file(path, b"")?;
+    check_writable(path)?;
     write_file(path, report_html(input)?.as_bytes())
 }
 
