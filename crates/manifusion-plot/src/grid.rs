@@ -351,12 +351,13 @@ impl Grid {
         pieces.sort_by(|a, b| b.0.total_cmp(&a.0));
         let total: f64 = pieces.iter().map(|p| p.1).sum();
         // Equal values count as one: on a ring around a pole there are many.
-        let mut steps: Vec<(f64, f64)> = Vec::new();
+        let mut steps: Vec<Step> = Vec::new();
         let mut before = 0.0;
         for group in pieces.chunk_by(|a, b| (a.0 - b.0).abs() < 1e-9) {
-            let mass: f64 = group.iter().map(|p| p.1).sum();
-            steps.push((group[0].0, (before + 0.5 * mass) / total));
-            before += mass;
+            let mass = group.iter().map(|p| p.1).sum::<f64>() / total;
+            let (middle, end) = (before + 0.5 * mass, before + mass);
+            steps.push(Step { level: group[0].0, middle, end });
+            before = end;
         }
         shares.iter().map(|share| level_at(&steps, *share)).collect()
     }
@@ -418,14 +419,26 @@ fn cells<'a>(x: &'a Axis, y: &'a Axis) -> impl Iterator<Item = (f64, f64)> + 'a 
     (0..y.len).flat_map(move |iy| (0..x.len).map(move |ix| (x.centre(ix), y.centre(iy))))
 }
 
-/// The level at a share of the mass, from levels in falling order with the mass above each.
-fn level_at(steps: &[(f64, f64)], share: f64) -> f64 {
-    let next = steps.partition_point(|step| step.1 < share);
+/// Pieces of a grid at one level, with the share of the mass above the middle and above the end of them.
+struct Step {
+    level: f64,
+    middle: f64,
+    end: f64,
+}
+
+/// The level at a share of the mass, from steps in falling order.
+fn level_at(steps: &[Step], share: f64) -> f64 {
+    let next = steps.partition_point(|step| step.middle < share);
     match (next.checked_sub(1).and_then(|i| steps.get(i)), steps.get(next)) {
-        (Some(above), Some(below)) => {
-            above.0 + (below.0 - above.0) * (share - above.1) / (below.1 - above.1)
+        // At a jump of the density there is no level in between.
+        (Some(above), Some(below)) if above.level - below.level > 1.0 => {
+            if share <= above.end + 1e-12 { above.level } else { below.level }
         }
-        (Some(only), None) | (None, Some(only)) => only.0,
+        (Some(above), Some(below)) => {
+            let t = (share - above.middle) / (below.middle - above.middle);
+            above.level + (below.level - above.level) * t
+        }
+        (Some(only), None) | (None, Some(only)) => only.level,
         (None, None) => f64::NEG_INFINITY,
     }
 }

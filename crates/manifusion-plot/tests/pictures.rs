@@ -198,6 +198,16 @@ fn highest_density_regions_of_a_cap_have_its_area() {
 }
 
 #[test]
+fn a_flat_density_has_its_own_level() {
+    // Half of the sphere at the density 1/(2π), the other half at zero.
+    let density = Exact(Synthetic::new("sphere-checkerboard").unwrap());
+    let grid = Grid::new(&source(&density, None), &Options::default()).unwrap();
+    for level in grid.levels(&[0.5, 0.9, 0.999]) {
+        assert!((level + TAU.ln()).abs() < 1e-9, "{level}");
+    }
+}
+
+#[test]
 fn geojson_follows_the_standard() {
     let density = Exact(Synthetic::new("sphere-mixture").unwrap());
     let grid = Grid::new(&source(&density, None), &Options::default()).unwrap();
