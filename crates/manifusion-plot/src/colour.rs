@@ -34,23 +34,23 @@ impl Scale {
     }
 
     /// The colours from low to high in a strip 14 high.
-    pub(crate) fn strip(&self, svg: &mut Svg, [x, y, width]: [f64; 3]) {
+    pub(crate) fn strip(svg: &mut Svg, [x, y, width]: [f64; 3]) {
         let id = svg.fresh_id();
-        let stops: String = (0..=32)
+        let stops: Vec<String> = (0..=32)
             .map(|i| {
                 let t = f64::from(i) / 32.0;
                 let offset = coordinate(t * 100.0);
                 format!("<stop offset=\"{offset}%\" stop-color=\"{}\"/>", viridis(t))
             })
             .collect();
-        svg.raw(&format!("<linearGradient id=\"{id}\">{stops}</linearGradient>"));
+        svg.raw(&format!("<linearGradient id=\"{id}\">{}</linearGradient>", stops.concat()));
         let style = format!("fill=\"url(#{id})\" stroke=\"{INK}\" stroke-width=\"0.8\"");
         svg.rect([x, y, width, STRIP], &style);
     }
 
     /// A horizontal bar with ticks and a label beneath, about 52 high.
     pub(crate) fn bar(&self, svg: &mut Svg, [x, y, width]: [f64; 3], label: &str) {
-        self.strip(svg, [x, y, width]);
+        Self::strip(svg, [x, y, width]);
         let height = STRIP;
         if self.cut {
             let tip = [[x, y], [x - 12.0, y + height / 2.0], [x, y + height]];

@@ -49,21 +49,25 @@ fn nodes(grid: &Grid, nx: usize, ny: usize) -> Vec<f64> {
             at(x, y).unwrap_or(floor)
         })
         .collect();
-    if grid.wrap == Wrap::Sphere {
-        // A pole is one point, on whichever meridian it is reached.
-        for row in [0, ny - 1] {
-            let row = &mut values[row * nx..(row + 1) * nx];
-            let mean = row[1..].iter().sum::<f64>() / (nx - 1) as f64;
-            row.fill(mean);
-        }
+    // A pole is one point, on whichever meridian it is reached, and so is the origin of a disk.
+    let single: &[usize] = match grid.wrap {
+        Wrap::Sphere => &[0, ny - 1],
+        Wrap::Disk => &[0],
+        Wrap::Torus | Wrap::None => &[],
+    };
+    for row in single {
+        let row = &mut values[row * nx..(row + 1) * nx];
+        let mean = row[1..].iter().sum::<f64>() / (nx - 1) as f64;
+        row.fill(mean);
     }
     values
 }
 
 /// The same lines without the parts along the ends of the grid.
 pub(crate) fn lines(grid: &Grid, level: f64) -> Result<Vec<Vec<[f64; 2]>>> {
+    // Ends are reached by clamping, so exactly.
     let on_end = |a: [f64; 2], b: [f64; 2]| {
-        let same = |k: usize, end: f64| a[k] == end && b[k] == end;
+        let same = |k: usize, end: f64| [a[k], b[k]].iter().all(|v| v.total_cmp(&end).is_eq());
         same(0, grid.x.start)
             || same(0, grid.x.end())
             || same(1, grid.y.start)

@@ -169,7 +169,7 @@ fn diagonal(svg: &mut Svg, mut panel: Panel, data: Vec<f64>, samples: Vec<f64>) 
 /// The bar is in log(1 + ratio); its ticks name the ratio.
 fn scale_bar(svg: &mut Svg, scale: &Scale, y: f64) {
     let (x, width) = (LAYOUT_WIDTH / 2.0 - 200.0, 400.0);
-    scale.strip(svg, [x, y, width]);
+    Scale::strip(svg, [x, y, width]);
     for ratio in [0.0, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0_f64] {
         let t = ratio.ln_1p() / scale.high;
         if t <= 1.0 {

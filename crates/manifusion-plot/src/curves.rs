@@ -189,7 +189,7 @@ impl Chart {
                 self.line(svg, &panel, line);
             }
         });
-        panel.axes(svg, &Ticks::new(x_range[0], x_range[1], 4).labels(), &y_marks);
+        panel.axes(svg, &Ticks::new(x_range[0], x_range[1], 6).labels(), &y_marks);
         panel.labels(svg, self.x, self.y, room);
     }
 

@@ -62,14 +62,23 @@ pub(crate) fn draw(source: &PlotSource<'_>, options: &Options) -> Result<Picture
     let below = panel(top + 2.0 * RADIUS + 26.0);
     let scale = scale_of(&grid, options.value);
     let [cx, cy] = below.place(0.0, 0.0);
-    // What no cell covers is at the rim, where the density is below all that is shown.
+    let root = (-curvature).sqrt();
+    // What the grid does not reach is a line at the rim.
     svg.circle([cx, cy], RADIUS, &format!("fill=\"{}\"", scale.hex(scale.low)));
     let mut result = Ok(());
     svg.clipped(&format!("<circle cx=\"{cx}\" cy=\"{cy}\" r=\"{RADIUS}\"/>"), |svg| {
-        result = below.density(svg, &grid, &scale, options.value);
+        result = below.density(svg, &grid, &scale, options.value, |[u, v]| {
+            let rho = u.hypot(v);
+            (rho < 1.0).then(|| [v.atan2(u).to_degrees(), 2.0 * rho.atanh() / root])
+        });
     });
     result?;
     ring_lines(&mut svg, below, "#ffffff", None);
+    below.contours(&mut svg, &grid, |[theta, r]| {
+        let (sin, cos) = theta.to_radians().sin_cos();
+        let rho = (0.5 * root * r).tanh();
+        [rho * cos, rho * sin]
+    })?;
     if let Some(samples) = samples {
         dots_on_colour(&mut svg, &places(below, samples), SAMPLES_ON_COLOUR);
     }

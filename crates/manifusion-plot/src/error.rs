@@ -105,6 +105,16 @@ pub enum PlotError {
 
 pub(crate) type Result<T> = std::result::Result<T, PlotError>;
 
+/// An error unless a file of this name can be written; one that exists keeps its content.
+pub(crate) fn check_writable(path: &std::path::Path) -> Result<()> {
+    std::fs::OpenOptions::new()
+        .append(true)
+        .create(true)
+        .open(path)
+        .map(drop)
+        .map_err(|source| PlotError::Write { path: path.to_path_buf(), source })
+}
+
 /// Writes a whole file, naming it when that fails.
 pub(crate) fn write_file(path: &std::path::Path, content: &[u8]) -> Result<()> {
     std::fs::write(path, content)

@@ -1,10 +1,11 @@
 //! A density on a grid: evaluated once in one batch, read by pictures, exports and the report.
 
-use std::f64::consts::{PI, TAU};
+use std::f64::consts::TAU;
 use std::fmt::Write as _;
 use std::path::Path;
 
 use manifusion::manifold::{Hyperboloid, Kind as Space};
+use manifusion::rows::Rows;
 
 use crate::error::{PlotError, Result, write_file};
 use crate::source::{Kind, Measure, Options, PlotSource};
@@ -13,6 +14,9 @@ use crate::source::{Kind, Measure, Options, PlotSource};
 pub const MIN_EVALUATIONS: usize = 64;
 /// Most evaluations of one grid.
 pub const MAX_EVALUATIONS: usize = 4_000_000;
+/// Least and largest √|K| r to which the hyperbolic plane is covered; a picture of the disk shows nothing beyond.
+const MIN_REACH: f64 = 3.0;
+const MAX_REACH: f64 = 9.0;
 /// Nats below the largest log-density where interpolation stops looking: −∞ cannot be interpolated.
 const DEPTH: f64 = 60.0;
 
@@ -57,6 +61,8 @@ pub enum Wrap {
     Sphere,
     /// Both axes are periodic.
     Torus,
+    /// An angle and a distance: the angle is periodic, and across the origin stands the opposite one.
+    Disk,
     /// Nothing is joined.
     None,
 }
@@ -70,12 +76,14 @@ pub struct Grid {
     pub y: Axis,
     /// How the ends are joined.
     pub wrap: Wrap,
-    /// log p in nats, `y.len` rows of `x.len`; NaN where the manifold has no point.
+    /// log p in nats, `y.len` rows of `x.len`.
     pub log_density: Vec<f64>,
-    /// Volume of every cell, in the measure of the density; zero where the manifold has no point.
+    /// Volume of every cell, in the measure of the density.
     pub volume: Vec<f64>,
     /// What the density is per.
     pub measure: String,
+    /// Largest log-density.
+    max: f64,
 }
 
 fn side(evaluations: usize, per_square: f64) -> Result<usize> {
@@ -95,7 +103,7 @@ impl Grid {
             Space::Sphere { dim: 2 } => Self::sphere(source, side(evaluations, 2.0)?),
             Space::Torus { dim: 2 } => Self::torus(source, side(evaluations, 1.0)?),
             Space::Hyperboloid { dim: 2, curvature } => {
-                Self::disk(source, options.measure, curvature, side(evaluations, PI / 4.0)?)
+                Self::disk(source, options.measure, curvature, side(evaluations, 3.0)?)
             }
             Space::Euclidean { dim: 2 } => Self::plane(source, side(evaluations, 1.0)?),
             _ => Err(PlotError::WrongManifold {
@@ -116,8 +124,16 @@ impl Grid {
         let volume = cells(&x, &y).map(|(lon, lat)| cell(lon, lat, y.step)).collect();
         let points: Vec<f64> = cells(&x, &y).flat_map(|(lon, lat)| unit_vector(lon, lat)).collect();
         let log_density = source.log_density(&points)?;
-        Self { x, y, wrap: Wrap::Sphere, log_density, volume, measure: "per sr".to_string() }
-            .with_mass()
+        Self {
+            x,
+            y,
+            wrap: Wrap::Sphere,
+            log_density,
+            volume,
+            measure: "per sr".to_string(),
+            max: f64::NAN,
+        }
+        .with_mass()
     }
 
     fn torus(source: &PlotSource<'_>, n: usize) -> Result<Self> {
@@ -132,50 +148,75 @@ impl Grid {
             .collect();
         let log_density = source.log_density(&points)?;
         let volume = vec![(TAU / n as f64).powi(2); n * n];
-        Self { x, y, wrap: Wrap::Torus, log_density, volume, measure: "per rad²".to_string() }
-            .with_mass()
+        Self {
+            x,
+            y,
+            wrap: Wrap::Torus,
+            log_density,
+            volume,
+            measure: "per rad²".to_string(),
+            max: f64::NAN,
+        }
+        .with_mass()
     }
 
-    /// Poincaré disk: u = √|K| y/(1 + √|K| x₀), |u| = tanh(√|K| r/2).
+    /// Angle and distance from the origin, as far out as the points at hand reach and a little further.
     fn disk(source: &PlotSource<'_>, measure: Measure, curvature: f64, n: usize) -> Result<Self> {
         let space = Hyperboloid::new(2, curvature)
             .map_err(|_| source.wrong_manifold(Kind::Disk, "hyperbolic:2 with a finite K < 0"))?;
-        let x = Axis::new("u", -1.0, 1.0, n);
-        let y = Axis::new("v", -1.0, 1.0, n);
-        // A cell whose corner reaches the rim has no finite volume.
-        let rim = 1.0 - x.step;
-        let inside: Vec<bool> = cells(&x, &y).map(|(u, v)| u.hypot(v) <= rim).collect();
+        let root = (-curvature).sqrt();
+        let points = [source.data, source.samples].into_iter().flatten();
+        let farthest = points
+            .flat_map(|rows| rows.rows())
+            .map(|x| (root * x[1].hypot(x[2])).asinh())
+            .fold(0.0, f64::max);
+        let reach = (farthest + 1.0).clamp(MIN_REACH, MAX_REACH) / root;
+        // An even number, so that every column has an opposite one.
+        let x = Axis::new("theta_deg", -180.0, 180.0, (3 * n).next_multiple_of(2));
+        let y = Axis::new("r", 0.0, reach, n);
         let points: Vec<f64> = cells(&x, &y)
-            .zip(&inside)
-            .filter(|(_, inside)| **inside)
-            .flat_map(|((u, v), _)| from_disk([u, v], curvature))
+            .flat_map(|(theta, r)| {
+                let (sin, cos) = theta.to_radians().sin_cos();
+                let (height, radius) = ((root * r).cosh() / root, (root * r).sinh() / root);
+                [height, radius * cos, radius * sin]
+            })
             .collect();
-        let evaluated = source.log_density(&points)?;
-        let (mut log_density, mut volume) = (vec![f64::NAN; n * n], vec![0.0; n * n]);
-        let mut values = evaluated.iter().zip(points.chunks_exact(3));
-        for (i, (u, v)) in cells(&x, &y).enumerate().filter(|(i, _)| inside[*i]) {
-            let Some((&log_p, point)) = values.next() else { break };
+        let euclid = source.log_density(&points)?;
+        let mut volume = Vec::with_capacity(euclid.len());
+        let mut log_density = Vec::with_capacity(euclid.len());
+        for (((_, r), log_p), point) in cells(&x, &y).zip(euclid).zip(points.chunks_exact(3)) {
+            // ∫ sinh(√|K| r)/√|K| dr dθ over the cell; vol_E = vol_L·p_L/p_E.
+            let half = 0.5 * root * y.step;
+            let lorentz = x.step.to_radians() * 2.0 * (root * r).sinh() * half.sinh() / -curvature;
             let log_ratio = space.log_lorentz_over_euclid(point);
-            // g_L = (4/|K|)|du|²/(1 − |u|²)², and vol_E = vol_L·p_L/p_E.
-            let lorentz = 4.0 / (-curvature * (1.0 - u * u - v * v).powi(2)) * x.step * y.step;
-            (log_density[i], volume[i]) = match measure {
+            let (log_p, cell) = match measure {
                 Measure::Lorentz => (log_p + log_ratio, lorentz),
                 Measure::Euclid => (log_p, lorentz * log_ratio.exp()),
             };
+            log_density.push(log_p);
+            volume.push(cell);
         }
         let measure = match measure {
             Measure::Lorentz => "per unit of Lorentz (hyperbolic) area",
             Measure::Euclid => "per unit of Euclidean-induced area",
         };
-        Self { x, y, wrap: Wrap::None, log_density, volume, measure: measure.to_string() }
-            .with_mass()
+        Self {
+            x,
+            y,
+            wrap: Wrap::Disk,
+            log_density,
+            volume,
+            measure: measure.to_string(),
+            max: f64::NAN,
+        }
+        .with_mass()
     }
 
     /// ℝ² around the points at hand.
     fn plane(source: &PlotSource<'_>, n: usize) -> Result<Self> {
         let points = source.data.or(source.samples);
         let range = |k: usize| {
-            let values = points.iter().flat_map(|p| p.rows()).map(|row| row[k]);
+            let values = points.iter().flat_map(Rows::rows).map(|row| row[k]);
             let (low, high) =
                 values.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(v), h.max(v)));
             let (low, high) = if low < high { (low, high) } else { (-3.0, 3.0) };
@@ -190,30 +231,36 @@ impl Grid {
         let points: Vec<f64> = cells(&x, &y).flat_map(|(a, b)| [a, b]).collect();
         let log_density = source.log_density(&points)?;
         let volume = vec![x.step * y.step; n * n];
-        Self { x, y, wrap: Wrap::None, log_density, volume, measure: "per unit area".to_string() }
-            .with_mass()
+        Self {
+            x,
+            y,
+            wrap: Wrap::None,
+            log_density,
+            volume,
+            measure: "per unit area".to_string(),
+            max: f64::NAN,
+        }
+        .with_mass()
     }
 
-    fn with_mass(self) -> Result<Self> {
-        if self.log_density.iter().any(|v| *v > f64::NEG_INFINITY) {
-            return Ok(self);
+    /// Sets the largest value, and refuses a grid without any mass.
+    fn with_mass(mut self) -> Result<Self> {
+        let max = self.log_density.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        if max == f64::NEG_INFINITY {
+            return Err(PlotError::NoMass { points: self.log_density.len() });
         }
-        Err(PlotError::NoMass { points: self.log_density.iter().filter(|v| !v.is_nan()).count() })
+        self.max = max;
+        Ok(self)
     }
 
     /// Largest log-density.
     pub fn max(&self) -> f64 {
-        self.log_density.iter().copied().fold(f64::NEG_INFINITY, f64::max)
+        self.max
     }
 
     /// Σ p·volume: the mass that the grid sees, near 1 when it is fine enough and covers the law.
     pub fn mass(&self) -> f64 {
-        self.log_density
-            .iter()
-            .zip(&self.volume)
-            .filter(|(_, v)| **v > 0.0)
-            .map(|(log_p, v)| log_p.exp() * v)
-            .sum()
+        self.log_density.iter().zip(&self.volume).map(|(log_p, v)| log_p.exp() * v).sum()
     }
 
     /// Index of a cell, with both numbers possibly one or more outside.
@@ -222,6 +269,8 @@ impl Grid {
         let (ix, iy) = match self.wrap {
             Wrap::Torus => (ix.rem_euclid(nx), iy.rem_euclid(ny)),
             Wrap::None => (ix.clamp(0, nx - 1), iy.clamp(0, ny - 1)),
+            Wrap::Disk if iy >= 0 => (ix.rem_euclid(nx), iy.min(ny - 1)),
+            Wrap::Disk => ((ix + nx / 2).rem_euclid(nx), (-1 - iy).min(ny - 1)),
             Wrap::Sphere if iy < 0 => ((ix + nx / 2).rem_euclid(nx), (-1 - iy).min(ny - 1)),
             Wrap::Sphere if iy >= ny => ((ix + nx / 2).rem_euclid(nx), (2 * ny - 1 - iy).max(0)),
             Wrap::Sphere => (ix.rem_euclid(nx), iy),
@@ -229,37 +278,43 @@ impl Grid {
         (iy * nx + ix) as usize
     }
 
-    /// log p between the centres, bilinear; `None` where a neighbour is off the manifold. Beside values more than 60 nats
-    /// under the largest, −∞ among them, the nearest centre counts.
+    /// log p between the centres, bicubic; the nearest centre's beside values more than 60 nats under the largest, −∞ among
+    /// them. `None` beyond the reach of a grid of the hyperbolic plane.
     pub fn at(&self, x: f64, y: f64) -> Option<f64> {
         self.interpolate(x, y, self.max() - DEPTH)
     }
 
     fn interpolate(&self, x: f64, y: f64, floor: f64) -> Option<f64> {
         let (px, py) = (self.x.position(x), self.y.position(y));
+        if self.wrap == Wrap::Disk && y > self.y.end() {
+            return None;
+        }
         let (ix, iy) = (px.floor(), py.floor());
         let (tx, ty) = (px - ix, py - iy);
         let (ix, iy) = (ix as i64, iy as i64);
-        let corners = [
-            (0, 0, (1.0 - tx) * (1.0 - ty)),
-            (1, 0, tx * (1.0 - ty)),
-            (0, 1, (1.0 - tx) * ty),
-            (1, 1, tx * ty),
-        ];
-        let (mut sum, mut nearest, mut edge) = (0.0, (-1.0, floor), false);
-        for (dx, dy, weight) in corners.into_iter().filter(|c| c.2 > 0.0) {
-            let value = self.log_density[self.cell(ix + dx, iy + dy)];
-            if value.is_nan() {
-                return None;
-            }
-            if weight > nearest.0 {
-                nearest = (weight, value);
-            }
-            edge |= value < floor;
-            sum += weight * value;
+        let value = |dx: i64, dy: i64| self.log_density[self.cell(ix + dx, iy + dy)];
+        let corners = [value(0, 0), value(1, 0), value(0, 1), value(1, 1)];
+        let weights = [(1.0 - tx) * (1.0 - ty), tx * (1.0 - ty), (1.0 - tx) * ty, tx * ty];
+        let used = || corners.iter().zip(weights).filter(|(_, w)| *w > 0.0);
+        if used().any(|(v, _)| *v < floor) {
+            // Across the edge of the support there is nothing to interpolate.
+            let nearest = used().max_by(|a, b| a.1.total_cmp(&b.1));
+            return nearest.map(|(v, _)| v.max(floor));
         }
-        // Across the edge of the support there is nothing to interpolate.
-        Some(if edge { nearest.1.max(floor) } else { sum })
+        let (wx, wy) = (cubic_weights(tx), cubic_weights(ty));
+        let mut sum = 0.0;
+        for (dy, wy) in (-1..).zip(wy) {
+            for (dx, wx) in (-1..).zip(wx) {
+                let v = value(dx, dy);
+                if wx * wy != 0.0 {
+                    if !(v >= floor) {
+                        return Some(used().map(|(v, w)| v * w).sum());
+                    }
+                    sum += wx * wy * v;
+                }
+            }
+        }
+        Some(sum)
     }
 
     /// A function that interpolates as [`Grid::at`] does, for many points.
@@ -275,20 +330,18 @@ impl Grid {
         for iy in 0..self.y.len {
             for ix in 0..self.x.len {
                 let volume = self.volume[iy * self.x.len + ix];
-                if !(volume > 0.0) {
-                    continue;
-                }
                 for k in 0..parts * parts {
                     let offset = |j: usize| (j as f64 + 0.5) / parts as f64 - 0.5;
                     let x = self.x.centre(ix) + offset(k % parts) * self.x.step;
                     let y = self.y.centre(iy) + offset(k / parts) * self.y.step;
                     if let Some(log_p) = at(x, y) {
-                        // On the sphere a piece nearer to the pole is smaller than its cell's average.
+                        // On the sphere a piece nearer to the pole is smaller than its cell's average, and in the disk
+                        // one nearer to the origin, about in proportion to the distance.
+                        let middle = self.y.centre(iy);
                         let shrink = match self.wrap {
-                            Wrap::Sphere => {
-                                y.to_radians().cos() / self.y.centre(iy).to_radians().cos()
-                            }
-                            _ => 1.0,
+                            Wrap::Sphere => y.to_radians().cos() / middle.to_radians().cos(),
+                            Wrap::Disk => y / middle,
+                            Wrap::Torus | Wrap::None => 1.0,
                         };
                         pieces.push((log_p, log_p.exp() * volume * shrink));
                     }
@@ -297,19 +350,16 @@ impl Grid {
         }
         pieces.sort_by(|a, b| b.0.total_cmp(&a.0));
         let total: f64 = pieces.iter().map(|p| p.1).sum();
-        shares
-            .iter()
-            .map(|share| {
-                let mut sum = 0.0;
-                for (log_p, mass) in &pieces {
-                    sum += mass;
-                    if sum >= share * total {
-                        return *log_p;
-                    }
-                }
-                f64::NEG_INFINITY
-            })
-            .collect()
+        // Equal values count as one: on a ring around a pole there are many.
+        let mut steps: Vec<Step> = Vec::new();
+        let mut before = 0.0;
+        for group in pieces.chunk_by(|a, b| (a.0 - b.0).abs() < 1e-9) {
+            let mass = group.iter().map(|p| p.1).sum::<f64>() / total;
+            let (middle, end) = (before + 0.5 * mass, before + mass);
+            steps.push(Step { level: group[0].0, middle, end });
+            before = end;
+        }
+        shares.iter().map(|share| level_at(&steps, *share)).collect()
     }
 
     /// The grid as CSV: both coordinates, log-density, density and volume of each cell.
@@ -369,6 +419,41 @@ fn cells<'a>(x: &'a Axis, y: &'a Axis) -> impl Iterator<Item = (f64, f64)> + 'a 
     (0..y.len).flat_map(move |iy| (0..x.len).map(move |ix| (x.centre(ix), y.centre(iy))))
 }
 
+/// Pieces of a grid at one level, with the share of the mass above the middle and above the end of them.
+struct Step {
+    level: f64,
+    middle: f64,
+    end: f64,
+}
+
+/// The level at a share of the mass, from steps in falling order.
+fn level_at(steps: &[Step], share: f64) -> f64 {
+    let next = steps.partition_point(|step| step.middle < share);
+    match (next.checked_sub(1).and_then(|i| steps.get(i)), steps.get(next)) {
+        // At a jump of the density there is no level in between.
+        (Some(above), Some(below)) if above.level - below.level > 1.0 => {
+            if share <= above.end + 1e-12 { above.level } else { below.level }
+        }
+        (Some(above), Some(below)) => {
+            let t = (share - above.middle) / (below.middle - above.middle);
+            above.level + (below.level - above.level) * t
+        }
+        (Some(only), None) | (None, Some(only)) => only.level,
+        (None, None) => f64::NEG_INFINITY,
+    }
+}
+
+/// Weights of the four neighbours by Catmull and Rom, at `t` between the middle two.
+fn cubic_weights(t: f64) -> [f64; 4] {
+    let (t2, t3) = (t * t, t * t * t);
+    [
+        0.5 * (-t3 + 2.0 * t2 - t),
+        0.5 * (3.0 * t3 - 5.0 * t2 + 2.0),
+        0.5 * (-3.0 * t3 + 4.0 * t2 + t),
+        0.5 * (t3 - t2),
+    ]
+}
+
 /// The unit vector of a longitude and latitude in degrees.
 pub(crate) fn unit_vector(lon_deg: f64, lat_deg: f64) -> [f64; 3] {
     let (lon, lat) = (lon_deg.to_radians(), lat_deg.to_radians());
@@ -378,14 +463,6 @@ pub(crate) fn unit_vector(lon_deg: f64, lat_deg: f64) -> [f64; 3] {
 /// Longitude and latitude in radians.
 pub(crate) fn lon_lat(x: &[f64]) -> (f64, f64) {
     (x[1].atan2(x[0]), x[2].atan2(x[0].hypot(x[1])))
-}
-
-/// The point of the hyperboloid above a point of the Poincaré disk.
-pub(crate) fn from_disk([u, v]: [f64; 2], curvature: f64) -> [f64; 3] {
-    let root = (-curvature).sqrt();
-    let rr = u * u + v * v;
-    let factor = 1.0 / ((1.0 - rr) * root);
-    [(1.0 + rr) * factor, 2.0 * u * factor, 2.0 * v * factor]
 }
 
 /// The point of the Poincaré disk below a point of the hyperboloid.

@@ -111,13 +111,13 @@ impl Map {
             lines.extend(
                 self.cut(
                     fine(-1799, 1799)
-                        .filter(|l| l.rem_euclid(20.0) == 0.0 || l.abs() == 1799.0)
+                        .filter(|l| l.rem_euclid(100.0) == 0.0 || l.abs() > 1798.5)
                         .map(|l| [start + l / 10.0, f64::from(lat)]),
                 ),
             );
         }
         for lon in (-180..180).step_by(30) {
-            lines.extend(self.cut(fine(-90, 90).map(|lat| [f64::from(lon), lat])));
+            lines.extend(self.cut(fine(-30, 30).map(|lat| [f64::from(lon), 3.0 * lat])));
         }
         let lines: Vec<&[[f64; 2]]> = lines.iter().map(Vec::as_slice).collect();
         let style = format!(
@@ -179,7 +179,7 @@ impl Map {
 
 fn degrees(value: f64, letters: Option<[&str; 2]>) -> String {
     match letters {
-        Some([negative, positive]) if value != 0.0 && value.abs() != 180.0 => {
+        Some([negative, positive]) if value != 0.0 && value.abs() < 179.5 => {
             let letter = if value < 0.0 { negative } else { positive };
             format!("{}°{letter}", value.abs())
         }

@@ -71,32 +71,45 @@ impl Panel {
         format!("<rect x=\"{x}\" y=\"{y}\" width=\"{w}\" height=\"{h}\"/>")
     }
 
-    /// A density as a raster with its highest-density contours.
+    /// A density as a raster; `to_grid` finds the grid's coordinates of a place, if it has any.
     pub(crate) fn density(
         &self,
         svg: &mut Svg,
         grid: &Grid,
         scale: &Scale,
         value: Value,
+        to_grid: impl Fn([f64; 2]) -> Option<[f64; 2]>,
     ) -> Result<()> {
         let [_, _, width, height] = self.frame.map(|v| v.round() as usize);
         let at = grid.sampler();
         let raster = colour::png(width, height, scale, |column, row| {
             let tx = (column as f64 + 0.5) / width as f64;
             let ty = 1.0 - (row as f64 + 0.5) / height as f64;
-            at(self.x[0] + tx * (self.x[1] - self.x[0]), self.y[0] + ty * (self.y[1] - self.y[0]))
-                .map(|log_p| shown(log_p, value))
+            let [x, y] = to_grid([
+                self.x[0] + tx * (self.x[1] - self.x[0]),
+                self.y[0] + ty * (self.y[1] - self.y[0]),
+            ])?;
+            at(x, y).map(|log_p| shown(log_p, value))
         })?;
         svg.image(self.frame, &raster);
-        self.contours(svg, grid)
+        Ok(())
     }
 
-    /// Contours of the regions that hold 50, 90 and 95 % of the mass.
-    pub(crate) fn contours(&self, svg: &mut Svg, grid: &Grid) -> Result<()> {
+    /// Contours of the regions that hold 50, 90 and 95 % of the mass; `from_grid` is the inverse of the above.
+    pub(crate) fn contours(
+        &self,
+        svg: &mut Svg,
+        grid: &Grid,
+        from_grid: impl Fn([f64; 2]) -> [f64; 2],
+    ) -> Result<()> {
         for (level, style) in grid.levels(&SHARES).into_iter().zip(CONTOUR_STYLES) {
+            let place = |p: &[f64; 2]| {
+                let [x, y] = from_grid(*p);
+                self.place(x, y)
+            };
             let lines: Vec<Vec<[f64; 2]>> = contours::lines(grid, level)?
                 .iter()
-                .map(|line| line.iter().map(|[x, y]| self.place(*x, *y)).collect())
+                .map(|line| line.iter().map(place).collect())
                 .collect();
             let lines: Vec<&[[f64; 2]]> = lines.iter().map(Vec::as_slice).collect();
             svg.paths(lines, false, &format!("fill=\"none\" stroke=\"#ffffff\" {style}"));
@@ -213,7 +226,7 @@ pub(crate) fn dots_on_colour(svg: &mut Svg, points: &[[f64; 2]], colour: &str) {
 }
 
 /// Most points that a picture draws of each set.
-pub(crate) const MAX_POINTS: usize = 5000;
+pub(crate) const MAX_POINTS: usize = 3000;
 
 /// Colour of data over a density.
 pub(crate) const DATA_ON_COLOUR: &str = DATA;

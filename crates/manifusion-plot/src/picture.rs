@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 use resvg::usvg::{self, fontdb};
 use resvg::{render, tiny_skia};
 
-use crate::error::{PlotError, Result, write_file};
+use crate::error::{PlotError, Result, check_writable, write_file};
 use crate::svg::{ID_PREFIX, Svg, escape};
 use crate::text;
 
@@ -100,9 +100,29 @@ impl Picture {
 
     /// Writes `.svg` or `.png`, by the ending of the name.
     pub fn save(&self, path: &Path) -> Result<()> {
+        match Format::of(path)? {
+            Format::Svg => write_file(path, self.to_svg().as_bytes()),
+            Format::Png => write_file(path, &self.to_png()?),
+        }
+    }
+
+    /// What [`Picture::save`] would say of a name, before a density is evaluated for long.
+    pub fn check_path(path: &Path) -> Result<()> {
+        Format::of(path)?;
+        check_writable(path)
+    }
+}
+
+enum Format {
+    Svg,
+    Png,
+}
+
+impl Format {
+    fn of(path: &Path) -> Result<Self> {
         match path.extension().and_then(|e| e.to_str()).map(str::to_lowercase).as_deref() {
-            Some("svg") => write_file(path, self.to_svg().as_bytes()),
-            Some("png") => write_file(path, &self.to_png()?),
+            Some("svg") => Ok(Self::Svg),
+            Some("png") => Ok(Self::Png),
             _ => Err(PlotError::Format { path: path.to_path_buf(), allowed: "FILE.png, FILE.svg" }),
         }
     }

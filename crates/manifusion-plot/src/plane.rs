@@ -81,7 +81,7 @@ fn draw(
     let scale = scale_of(&grid, options.value);
     let mut result = Ok(());
     svg.clipped(&panel.clip(), |svg| {
-        result = panel.density(svg, &grid, &scale, options.value);
+        result = panel.density(svg, &grid, &scale, options.value, Some);
         for (points, colour) in [(samples, SAMPLES_ON_COLOUR), (data, DATA_ON_COLOUR)] {
             if let Some(points) = points {
                 let places: Vec<[f64; 2]> = thinned(points, MAX_POINTS)
@@ -94,8 +94,8 @@ fn draw(
             }
         }
         if result.is_ok() {
-            // Again above the points, which would hide them.
-            result = panel.contours(svg, &grid);
+            // Above the points, which would hide them.
+            result = panel.contours(svg, &grid, |p| p);
         }
     });
     result?;

@@ -219,14 +219,14 @@ fn robinson(lat: f64) -> [f64; 2] {
     let i = (position.floor() as usize).min(last - 1);
     let t = position - i as f64;
     std::array::from_fn(|k| {
-        // Beyond the equator lengths are even and heights odd; beyond the pole the last slope goes on.
+        // Beyond the equator lengths are even and heights odd; beyond the pole a parabola goes on.
         let before = match (i, k) {
             (0, 0) => ROBINSON[1][0],
             (0, _) => -ROBINSON[1][1],
             _ => ROBINSON[i - 1][k],
         };
         let (a, b) = (ROBINSON[i][k], ROBINSON[i + 1][k]);
-        let after = if i + 2 <= last { ROBINSON[i + 2][k] } else { 2.0 * b - a };
+        let after = if i + 2 <= last { ROBINSON[i + 2][k] } else { 3.0 * (b - a) + before };
         let (slope_a, slope_b) = (0.5 * (b - before), 0.5 * (after - a));
         let (t2, t3) = (t * t, t * t * t);
         (2.0 * t3 - 3.0 * t2 + 1.0) * a

@@ -13,7 +13,7 @@ use crate::source::{Kind, Options, PlotSource, thinned};
 use crate::svg::{Anchor, INK, LABEL, Svg};
 use crate::text::number;
 
-/// Bunge's Euler angles (φ₁, Φ, φ₂) of R = Rz(φ₁) Rx(Φ) Rz(φ₂), in degrees within [0,360)×[0,180]×[0,360).
+/// Bunge's Euler angles (φ₁, Φ, φ₂) of R = Rz(φ₁) Rx(Φ) Rz(φ₂), in degrees: `[0, 360) × [0, 180] × [0, 360)`.
 ///
 /// Where Φ is 0 or 180° only a sum or difference of the others is defined; φ₂ = 0 there.
 pub fn bunge_angles(r: &[f64]) -> [f64; 3] {
@@ -101,11 +101,11 @@ fn axes(svg: &mut Svg, sets: &Sets<'_>, top: f64) -> f64 {
 /// Dots in a few shades, those of one shade as one path.
 fn coloured_dots(svg: &mut Svg, dots: &mut [(f64, [f64; 2])], scale: &Scale, factor: f64) {
     let shades = 24.0;
-    let shade = |v: f64| (scale.position(v) * (shades - 1.0)).round();
+    let shade = |v: f64| (scale.position(v) * (shades - 1.0)).round() as u32;
     let size = factor * dot_size(2 * dots.len());
     dots.sort_by(|a, b| a.0.total_cmp(&b.0));
     for group in dots.chunk_by(|a, b| shade(a.0) == shade(b.0)) {
-        let t = shade(group[0].0) / (shades - 1.0);
+        let t = f64::from(shade(group[0].0)) / (shades - 1.0);
         let colour = scale.hex(scale.low + t * (scale.high - scale.low));
         svg.dots(group.iter().map(|d| d.1), size, &format!("stroke=\"{colour}\""));
     }

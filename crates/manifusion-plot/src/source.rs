@@ -182,7 +182,11 @@ impl Kind {
     /// Every picture that makes sense for a source, the natural one first.
     pub fn all_for(source: &PlotSource<'_>) -> Vec<Self> {
         let natural = Self::natural(source.manifold);
-        let mut kinds = vec![natural];
+        let needs_no_data = matches!(natural, Self::Map(_) | Self::Ramachandran | Self::Plane);
+        let mut kinds = Vec::new();
+        if needs_no_data || source.data.is_some() {
+            kinds.push(natural);
+        }
         if natural != Self::Distances && source.data.is_some() {
             kinds.push(Self::Distances);
         }

@@ -136,7 +136,7 @@ impl Svg {
         style: &str,
     ) {
         let mut d = String::new();
-        for [x, y] in points {
+        for [x, y] in points.into_iter().filter(|p| p.iter().all(|v| v.is_finite())) {
             let _ = write!(d, "M{},{}h.01", coordinate(x), coordinate(y));
         }
         if !d.is_empty() {

@@ -28,15 +28,18 @@ pub(crate) fn fit(text: &str, size: f64, smallest: f64, room: f64) -> (String, f
     if full <= room {
         return (text.to_string(), size);
     }
-    let size = (size * room / full).max(smallest);
-    let mut kept: String = text.to_string();
-    while width(&kept, size) > room && kept.pop().is_some() {
+    let shrunk = size * room / full;
+    if shrunk >= smallest {
+        return (text.to_string(), shrunk);
+    }
+    let mut kept = text.to_string();
+    while kept.pop().is_some() {
         let cut = format!("{}…", kept.trim_end());
-        if width(&cut, size) <= room {
-            return (cut, size);
+        if width(&cut, smallest) <= room {
+            return (cut, smallest);
         }
     }
-    (kept, size)
+    (kept, smallest)
 }
 
 /// A @font-face rule that carries the font.

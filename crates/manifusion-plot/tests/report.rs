@@ -1,6 +1,7 @@
 //! The report in a real browser: Chromium, driven through chromedriver. Skipped with a message where they are not installed,
 //! except when the environment variable `CI` is set.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::print_stderr, reason = "a skipped test says so")]
 
 mod browser;
 mod common;
@@ -132,6 +133,15 @@ fn check_page(browser: &Browser, set: &str) {
     let heights = pictures.as_array().unwrap();
     assert!(heights.len() >= 3 && heights.iter().all(|h| h.as_f64().unwrap() > 100.0), "{set}");
 
+    // No text leaves its picture, and none is set smaller than 13 at a width of 900.
+    let bad = browser.run(
+        "return [...document.querySelectorAll('figure svg')].flatMap(svg => { const box = svg.getBoundingClientRect(); \
+         return [...svg.querySelectorAll('text')].filter(t => { const b = t.getBoundingClientRect(); \
+         return b.left < box.left || b.right > box.right || b.top < box.top || b.bottom > box.bottom || \
+         Number(t.getAttribute('font-size')) < 13; }).map(t => t.textContent); })",
+    );
+    assert_eq!(bad, json!([]), "{set}: texts");
+
     // The view turns on drag and by keys, zooms, and tells values.
     let centre = || browser.run("return document.getElementById('view').dataset.centre");
     let picture = || browser.run("return document.getElementById('view').toDataURL()");
@@ -152,8 +162,8 @@ fn check_page(browser: &Browser, set: &str) {
     browser.press("view", "0");
 
     // Somewhere on a line through the middle there is something to read.
-    let told = (-5..=5).map(|i| {
-        browser.hover("view", [i * 40, 30]);
+    let told = (-3..=3).map(|i| {
+        browser.hover("view", [i * 60, 30]);
         browser.run("return document.getElementById('readout').textContent")
     });
     let told: Vec<String> = told.map(|t| t.as_str().unwrap().to_string()).collect();

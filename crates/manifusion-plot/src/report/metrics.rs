@@ -6,21 +6,24 @@ use serde_json::Value as Json;
 
 use crate::svg::escape;
 
-/// Meanings of the keys of `eval.json`.
+/// Meanings of the keys of `eval.json`, in the order in which the table shows them.
 const MEANINGS: [(&str, &str); 38] = [
-    ("method", "How the density was learned."),
-    ("manifold", "The space that the data live on."),
-    ("dataset", "The data."),
-    ("split", "How the data were divided into training, validation and test points."),
-    ("seed", "Seed of every random number of the run."),
-    ("dedup", "Whether exact duplicates were removed before the data were divided."),
-    ("n", "Number of test points behind the averages."),
     ("nll", "Mean negative log-likelihood of the test points, in nats; lower is better."),
     ("nll_se", "Standard error of nll over the test points."),
     ("nll_ci", "Bootstrap interval of nll over the test points."),
     (
         "nll_kind",
         "How nll was computed: ode (the model's equivalent flow, solved numerically) or closed-form.",
+    ),
+    ("nll_lorentz", "nll with respect to hyperbolic (Lorentz) volume."),
+    ("uniform_nll", "nll of the uniform density, the least that a model must beat."),
+    (
+        "kernel_nll",
+        "nll of a kernel mixture fitted to the same training points: a simple, strong rival.",
+    ),
+    (
+        "entropy",
+        "Entropy of the law that generated the data: the nll that no model beats on average.",
     ),
     (
         "elbo_nll",
@@ -37,7 +40,14 @@ const MEANINGS: [(&str, &str); 38] = [
     ("mass", "Total mass of the density over the manifold; 1 for an exact density."),
     ("mass_se", "Error of mass."),
     ("measure", "The volume that the density is with respect to."),
+    ("n", "Number of test points behind the averages."),
+    ("method", "How the density was learned."),
     ("guide", "none, or kernel when a kernel mixture's score guides the network."),
+    ("manifold", "The space that the data live on."),
+    ("dataset", "The data."),
+    ("split", "How the data were divided into training, validation and test points."),
+    ("seed", "Seed of every random number of the run."),
+    ("dedup", "Whether exact duplicates were removed before the data were divided."),
     ("loss", "The form of the training loss."),
     ("s_min", "Smallest noise time; the density is that of data noised for this long."),
     ("t_end", "Largest noise time, where the prior takes over."),
@@ -48,25 +58,17 @@ const MEANINGS: [(&str, &str); 38] = [
     ("threads", "Processor threads used."),
     ("config_hash", "Fingerprint of the resolved configuration."),
     ("split_hash", "Fingerprint of the division of the data."),
-    ("uniform_nll", "nll of the uniform density, the least that a model must beat."),
-    (
-        "kernel_nll",
-        "nll of a kernel mixture fitted to the same training points: a simple, strong rival.",
-    ),
     ("commit", "Revision of the program."),
-    (
-        "entropy",
-        "Entropy of the law that generated the data: the nll that no model beats on average.",
-    ),
     ("version", "Version of the program."),
     ("steps", "Optimiser steps made."),
-    ("nll_lorentz", "nll with respect to hyperbolic (Lorentz) volume."),
 ];
 
 /// All entries of `eval.json`, nested ones under dotted names.
 pub(crate) fn table(eval: &Json) -> String {
     let mut rows = Vec::new();
     flatten(eval, "", &mut rows);
+    // Stable, so that what is not known stays in the file's order, at the end.
+    rows.sort_by_key(|(key, _)| known(key).unwrap_or(MEANINGS.len()));
     if rows.is_empty() {
         return "<p>The model has not been evaluated yet.</p>".to_string();
     }
@@ -112,10 +114,12 @@ fn shown(value: &Json, exact: &str) -> String {
     match value.as_f64() {
         Some(number) if !(value.is_i64() || value.is_u64()) => {
             let digits = 5 - number.abs().max(1e-300).log10().floor() as i64;
-            let text = if (0..=12).contains(&digits) {
-                format!("{number:.*}", digits as usize)
+            let text = if number == 0.0 || (0..=8).contains(&digits) {
+                trimmed(&format!("{number:.*}", digits.clamp(0, 8) as usize))
             } else {
-                format!("{number:.5e}")
+                let text = format!("{number:.5e}");
+                let (mantissa, power) = text.split_once('e').unwrap_or((&text, "0"));
+                format!("{}e{power}", trimmed(mantissa))
             };
             text.replace('-', "−")
         }
@@ -124,9 +128,23 @@ fn shown(value: &Json, exact: &str) -> String {
     }
 }
 
-fn meaning(key: &str) -> &'static str {
+/// Without zeros at the end of a fraction.
+fn trimmed(text: &str) -> String {
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').to_string()
+    } else {
+        text.to_string()
+    }
+}
+
+/// Place of a key, or of the last part of a dotted one, in [`MEANINGS`].
+fn known(key: &str) -> Option<usize> {
     let last = key.rsplit('.').next().unwrap_or(key);
-    MEANINGS.iter().find(|(name, _)| *name == last).map_or("", |(_, meaning)| meaning)
+    MEANINGS.iter().position(|(name, _)| *name == last)
+}
+
+fn meaning(key: &str) -> &'static str {
+    known(key).map_or("", |i| MEANINGS[i].1)
 }
 
 #[cfg(test)]
@@ -150,9 +168,12 @@ mod tests {
             "data-key=\"solver.tolerance\" data-value=\"0.00001\"",
             "data-value=\"[0.1,0.2]\"",
             "Tolerance of the solver",
+            ">1e−5<",
         ] {
             assert!(html.contains(expected), "{expected} in {html}");
         }
+        let place = |key: &str| html.find(&format!("data-key=\"{key}\"")).unwrap();
+        assert!(place("nll") < place("n") && place("n") < place("method"));
         assert!(table(&Json::Null).contains("not been evaluated"));
     }
 }

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use serde_json::Value as Json;
 
-use crate::error::{PlotError, Result, write_file};
+use crate::error::{PlotError, Result, check_writable, write_file};
 use crate::grid::Grid;
 use crate::source::{Kind, Options, PlotSource};
 use crate::svg::escape;
@@ -41,7 +41,7 @@ pub struct ReportInput<'a> {
 /// Writes the report into a file.
 pub fn write_report(path: &Path, input: &ReportInput<'_>) -> Result<()> {
     // Found out before the density is evaluated, which can take long.
-    write_file(path, b"")?;
+    check_writable(path)?;
     write_file(path, report_html(input)?.as_bytes())
 }
 
@@ -122,8 +122,8 @@ fn findings(findings: &[String]) -> String {
     if findings.is_empty() {
         return "<p>No findings were recorded for these data.</p>".to_string();
     }
-    let items: String = findings.iter().map(|f| format!("<li>{}</li>\n", escape(f))).collect();
-    format!("<ul>\n{items}</ul>")
+    let items: Vec<String> = findings.iter().map(|f| format!("<li>{}</li>\n", escape(f))).collect();
+    format!("<ul>\n{}</ul>", items.concat())
 }
 
 fn pictures(source: &PlotSource<'_>, options: &Options) -> Result<String> {

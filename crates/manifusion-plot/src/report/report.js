@@ -31,6 +31,10 @@
       if (iy < 0) { iy = -1 - iy; ix += nx / 2; }
       if (iy >= ny) { iy = 2 * ny - 1 - iy; ix += nx / 2; }
       ix = ((ix % nx) + nx) % nx;
+    } else if (g.wrap === "disk") {
+      if (iy < 0) { iy = -1 - iy; ix += nx / 2; }
+      iy = Math.min(ny - 1, iy);
+      ix = ((ix % nx) + nx) % nx;
     } else if (g.wrap === "torus") {
       ix = ((ix % nx) + nx) % nx;
       iy = ((iy % ny) + ny) % ny;
@@ -45,6 +49,10 @@
     const px = fx * g.nx - 0.5, py = fy * g.ny - 0.5;
     const ix = Math.floor(px), iy = Math.floor(py);
     const tx = px - ix, ty = py - iy;
+    if (ix >= 0 && iy >= 0 && ix + 1 < g.nx && iy + 1 < g.ny) {
+      const k = iy * g.nx + ix, v = g.values;
+      return (v[k] * (1 - tx) + v[k + 1] * tx) * (1 - ty) + (v[k + g.nx] * (1 - tx) + v[k + g.nx + 1] * tx) * ty;
+    }
     return (cell(g, ix, iy) * (1 - tx) + cell(g, ix + 1, iy) * tx) * (1 - ty) +
       (cell(g, ix, iy + 1) * (1 - tx) + cell(g, ix + 1, iy + 1) * tx) * ty;
   };
@@ -65,6 +73,8 @@
   const empty = () => (dark.matches ? "#2a2d33" : "#e6e8ec");
   const DATA = "#ff5a40", SAMPLES = "#ffffff", SAMPLES_DARK = "#4aa3ff";
   let side = 0, ratio = 1, zoom = 1;
+  // While the view moves it is drawn coarsely, and finely once it rests.
+  let moving = false, rest = 0;
 
   const number = (v, digits) => v.toFixed(digits).replace("-", "−").replace(/^−(0(\.0*)?)$/, "$1");
   const valueText = (v) => {
@@ -104,8 +114,8 @@
   const dots = (places, fill, size) => {
     paint.fillStyle = fill;
     const s = size * ratio;
-    if (places.length > 8000) {
-      // Squares, several times as fast, where dots are too small to tell.
+    if (moving || places.length > 8000) {
+      // Squares, several times as fast, where the difference is not seen.
       for (let i = 0; i < places.length; i += 2) paint.fillRect(places[i] - s / 2, places[i + 1] - s / 2, s, s);
       return;
     }
@@ -121,7 +131,7 @@
   /** Fills a square of pixels with colours of values; `value(x, y)` gets places in [−1, 1], y upwards. */
   let buffer = null;
   const raster = (value, light) => {
-    const n = Math.min(side, 520);
+    const n = Math.min(side, moving ? 240 : 560);
     if (!buffer || buffer.width !== n) {
       buffer = document.createElement("canvas");
       buffer.width = buffer.height = n;
@@ -315,19 +325,20 @@
     const extent = () => 0.48 * zoom / (BIG + SMALL);
     let quads = [];
     const visible = () => {
-      const corners = [];
+      const corners = [], step = moving ? 3 : 1;
+      const na = NA / step, nb = NB / step;
       const scalePx = extent() * side, c = side / 2;
-      for (let j = 0; j <= NB; j++) for (let i = 0; i <= NA; i++) {
-        const v = seen(place((i / NA - 0.5) * turn, (j / NB - 0.5) * turn));
+      for (let j = 0; j <= nb; j++) for (let i = 0; i <= na; i++) {
+        const v = seen(place((i / na - 0.5) * turn, (j / nb - 0.5) * turn));
         corners.push([c + scalePx * v[0], c - scalePx * v[1], v[2]]);
       }
       quads = [];
-      for (let j = 0; j < NB; j++) for (let i = 0; i < NA; i++) {
-        const k = j * (NA + 1) + i;
-        const q = [corners[k], corners[k + 1], corners[k + NA + 2], corners[k + NA + 1]];
+      for (let j = 0; j < nb; j++) for (let i = 0; i < na; i++) {
+        const k = j * (na + 1) + i;
+        const q = [corners[k], corners[k + 1], corners[k + na + 2], corners[k + na + 1]];
         // Outward orientation: (∂a × ∂b) points outwards, so a front quad turns counterclockwise seen with y upwards.
         const cross = (q[2][0] - q[0][0]) * (q[3][1] - q[1][1]) - (q[2][1] - q[0][1]) * (q[3][0] - q[1][0]);
-        if (cross < 0) quads.push({ i, j, q, depth: q[0][2] + q[1][2] + q[2][2] + q[3][2] });
+        if (cross < 0) quads.push({ i: i * step, j: j * step, step, q, fx: (i + 0.5) / na, fy: (j + 0.5) / nb, depth: q[0][2] + q[1][2] + q[2][2] + q[3][2] });
       }
       quads.sort((s, t) => s.depth - t.depth);
     };
@@ -337,9 +348,9 @@
         visible();
         const sizes = { data: dotSize(data.length / dim), samples: dotSize(samples.length / dim) };
         const scalePx = extent() * side, c = side / 2;
-        for (const { i, j, q } of quads) {
-          const v = grid ? lookUp(grid, (i + 0.5) / NA, (j + 0.5) / NB) : NaN;
-          const b = ((j + 0.5) / NB - 0.5) * turn, a = ((i + 0.5) / NA - 0.5) * turn;
+        for (const { i, j, step, q, fx, fy } of quads) {
+          const v = grid ? lookUp(grid, fx, fy) : NaN;
+          const b = (fy - 0.5) * turn, a = (fx - 0.5) * turn;
           const normal = R[6] * Math.cos(b) * Math.cos(a) + R[7] * Math.cos(b) * Math.sin(a) + R[8] * Math.sin(b);
           const fill = show.density && grid ? colour(v, 0.7 + 0.3 * Math.max(0, normal)) : empty();
           paint.fillStyle = fill;
@@ -352,13 +363,16 @@
           paint.fill();
           paint.stroke();
           for (const [name, fillDot] of [["samples", show.density ? SAMPLES : SAMPLES_DARK], ["data", DATA]]) {
-            const list = show[name] ? buckets[name][j * NA + i] : [];
+            if (!show[name]) continue;
             const places = [];
-            for (let k = 0; k < list.length; k += 3) {
-              const s = seen([list[k], list[k + 1], list[k + 2]]);
-              places.push(c + scalePx * s[0], c - scalePx * s[1]);
+            for (let m = 0; m < step * step; m++) {
+              const list = buckets[name][(j + Math.floor(m / step)) * NA + i + (m % step)];
+              for (let k = 0; k < list.length; k += 3) {
+                const s = seen([list[k], list[k + 1], list[k + 2]]);
+                places.push(c + scalePx * s[0], c - scalePx * s[1]);
+              }
             }
-            dots(places, fillDot, sizes[name]);
+            if (places.length) dots(places, fillDot, sizes[name]);
           }
         }
       },
@@ -368,16 +382,15 @@
       hover(x, y) {
         const [px, py] = [((x + 1) / 2) * side, ((1 - y) / 2) * side];
         for (let n = quads.length - 1; n >= 0; n--) {
-          const { i, j, q } = quads[n];
+          const { q, fx, fy } = quads[n];
           let inside = true;
           for (let k = 0; k < 4 && inside; k++) {
             const [s, t] = [q[k], q[(k + 1) % 4]];
             inside = (t[0] - s[0]) * (py - s[1]) - (t[1] - s[1]) * (px - s[0]) <= 0;
           }
           if (!inside) continue;
-          const a = (i + 0.5) / NA, b = (j + 0.5) / NB;
-          const text = degrees((a - 0.5) * turn, (b - 0.5) * turn);
-          return grid ? `${text}: ${valueText(lookUp(grid, a, b))}` : text;
+          const text = degrees((fx - 0.5) * turn, (fy - 0.5) * turn);
+          return grid ? `${text}: ${valueText(lookUp(grid, fx, fy))}` : text;
         }
         return null;
       },
@@ -411,11 +424,14 @@
       dots(places, "rgba(0,0,0,.55)", size + 1);
       dots(places, fill, size);
     };
+    const distance = (u, v) => 2 * Math.atanh(Math.min(Math.hypot(u, v), 1 - 1e-9)) / Math.sqrt(-view.curvature);
     const text = ([u, v]) => {
-      const r = 2 * Math.atanh(Math.min(Math.hypot(u, v), 1 - 1e-9)) / Math.sqrt(-view.curvature);
-      return `r = ${number(r, 2)}, θ = ${number((Math.atan2(v, u) * 180) / Math.PI, 0)}°`;
+      return `r = ${number(distance(u, v), 2)}, θ = ${number((Math.atan2(v, u) * 180) / Math.PI, 0)}°`;
     };
-    const value = ([u, v]) => lookUp(grid, (u + 1) / 2, (v + 1) / 2);
+    const value = ([u, v]) => {
+      const r = distance(u, v) / view.range[3];
+      return r > 1 ? NaN : lookUp(grid, Math.atan2(v, u) / turn + 0.5, r);
+    };
     return {
       draw() {
         if (show.density && grid) {
@@ -582,14 +598,20 @@
       if (!document.documentElement.dataset.readyMs) document.documentElement.dataset.readyMs = performance.now().toFixed(0);
     });
   };
+  const redrawMoving = () => {
+    moving = true;
+    clearTimeout(rest);
+    rest = setTimeout(() => { moving = false; redraw(); }, 150);
+    redraw();
+  };
   const resize = () => {
     ratio = Math.min(2, window.devicePixelRatio || 1);
     side = Math.max(64, Math.round(canvas.clientWidth * ratio));
     canvas.width = canvas.height = side;
-    redraw();
+    redrawMoving();
   };
   const say = (text) => { readout.textContent = text || "Move over the picture to read values."; };
-  const zoomBy = (factor) => { zoom = Math.min(12, Math.max(0.5, zoom * factor)); redraw(); };
+  const zoomBy = (factor) => { zoom = Math.min(12, Math.max(0.5, zoom * factor)); redrawMoving(); };
   const sayCentre = () => say(scene.hover(0, 0) || scene.centre());
 
   let last = null;
@@ -616,7 +638,7 @@
       touches.set(e.pointerId, [e.clientX, e.clientY]);
       scene.move((e.clientX - last[0]) / box.width, (e.clientY - last[1]) / box.width);
       last = [e.clientX, e.clientY];
-      redraw();
+      redrawMoving();
     }
     say(scene.hover((2 * (e.clientX - box.left)) / box.width - 1, 1 - (2 * (e.clientY - box.top)) / box.height));
   });
@@ -637,7 +659,7 @@
     else if (e.key === "0" || e.key === "Home") scene.reset();
     else return;
     e.preventDefault();
-    redraw();
+    redrawMoving();
     sayCentre();
   });
   for (const [id, act] of [["zoom-in", () => zoomBy(1.2)], ["zoom-out", () => zoomBy(1 / 1.2)], ["reset", () => { scene.reset(); redraw(); }]]) {

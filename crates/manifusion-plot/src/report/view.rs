@@ -79,6 +79,7 @@ fn grid_json(grid: &Grid) -> Json {
     out["wrap"] = json!(match grid.wrap {
         Wrap::Sphere => "sphere",
         Wrap::Torus => "torus",
+        Wrap::Disk => "disk",
         Wrap::None => "none",
     });
     out
@@ -266,7 +267,7 @@ impl View {
 
     fn layers(&self, scene: Scene) -> String {
         let density = if scene == Scene::Ball { "Colour by density" } else { "Density" };
-        [
+        let boxes: Vec<String> = [
             ("density", density.to_string(), true, true),
             ("data", format!("Data ({})", self.counts[0]), true, self.counts[0] > 0),
             ("samples", format!("Samples ({})", self.counts[1]), false, self.counts[1] > 0),
@@ -280,7 +281,8 @@ impl View {
                 "<label><input type=\"checkbox\" data-layer=\"{layer}\"{checked}>{label}</label>\n"
             )
         })
-        .collect()
+        .collect();
+        boxes.concat()
     }
 
     fn bar(&self) -> String {
@@ -299,7 +301,7 @@ impl View {
 
     fn angle_choice(&self) -> String {
         let select = |id: &str, label: &str, chosen: usize| {
-            let options: String = self
+            let options: Vec<String> = self
                 .angles
                 .iter()
                 .enumerate()
@@ -308,7 +310,7 @@ impl View {
                     format!("<option value=\"{i}\"{selected}>{}</option>", escape(name))
                 })
                 .collect();
-            format!("<label>{label} <select id=\"{id}\">{options}</select></label>\n")
+            format!("<label>{label} <select id=\"{id}\">{}</select></label>\n", options.concat())
         };
         format!(
             "<div class=\"controls\" role=\"group\" aria-label=\"Angles\">{}{}</div>\n",

@@ -59,33 +59,37 @@ impl Browser {
         Some(browser)
     }
 
-    /// One request, on a connection of its own; the `value` of the answer.
-    fn call(&self, method: &str, path: &str, body: &Json) -> Json {
+    /// One request on a connection of its own, and the answer.
+    fn request(&self, method: &str, path: &str, body: &Json) -> std::io::Result<Json> {
         let body = if method == "POST" { body.to_string() } else { String::new() };
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port))?;
         write!(
             stream,
             "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{}\r\nContent-Type: application/json\r\n\
              Content-Length: {}\r\nConnection: close\r\n\r\n{body}",
             self.port,
             body.len()
-        )
-        .unwrap();
+        )?;
         let mut reader = BufReader::new(stream);
         let mut length = 0;
         loop {
             let mut line = String::new();
-            reader.read_line(&mut line).unwrap();
+            reader.read_line(&mut line)?;
             if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
-                length = value.trim().parse().unwrap();
+                length = value.trim().parse().map_err(std::io::Error::other)?;
             }
             if line.trim().is_empty() {
                 break;
             }
         }
         let mut answer = vec![0; length];
-        reader.read_exact(&mut answer).unwrap();
-        let answer: Json = serde_json::from_slice(&answer).unwrap();
+        reader.read_exact(&mut answer)?;
+        Ok(serde_json::from_slice(&answer)?)
+    }
+
+    /// The `value` of an answer, which must not be an error.
+    fn call(&self, method: &str, path: &str, body: &Json) -> Json {
+        let answer = self.request(method, path, body).unwrap();
         assert!(answer["value"]["error"].is_null(), "{method} {path}: {answer}");
         answer["value"].clone()
     }
@@ -203,10 +207,10 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        if !self.session.is_empty() && !std::thread::panicking() {
-            self.call("DELETE", &format!("/session/{}", self.session), &Json::Null);
+        // Ends the browser; also after a failure, where nothing more may panic.
+        if !self.session.is_empty() {
+            let _ = self.request("DELETE", &format!("/session/{}", self.session), &Json::Null);
         }
-        // The driver ends its browsers with itself.
         let _ = self.driver.kill();
         let _ = self.driver.wait();
     }
