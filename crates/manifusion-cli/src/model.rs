@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use manifusion::density::Density;
-use manifusion::field::{Field, SumField};
+use manifusion::field::Field;
 use manifusion::likelihood::OdeLikelihoodOptions;
 use manifusion::manifold::Manifold;
 use manifusion::mixture::{Guide, KernelMixture};
@@ -13,6 +13,7 @@ use manifusion::ode::OdeOptions;
 use manifusion::ode_density::OdeDensity;
 use manifusion::prior::Prior;
 use manifusion::sample::SampleOptions;
+use manifusion::train::assemble;
 
 use crate::run::{RunDir, geometry};
 use crate::settings::{GuideKind, Method, Settings};
@@ -53,20 +54,22 @@ impl TrainedModel {
             Method::Rdm => {
                 let net = Arc::new(dir.checkpoint("model.safetensors")?.net);
                 let need = |name| format!("the run's configuration has no {name}");
-                let field: Arc<dyn Field> = match (settings.model.guide, &kernel) {
+                let guide: Option<Arc<dyn Field>> = match (settings.model.guide, &kernel) {
                     (Some(GuideKind::Kernel), Some(kernel)) => {
-                        Arc::new(SumField(vec![Arc::new(Guide::new(kernel, None)?), net]))
+                        Some(Arc::new(Guide::new(kernel, None)?))
                     }
                     (Some(GuideKind::Kernel), None) => {
                         bail!("{} is missing", dir.file("kernel.safetensors").display())
                     }
-                    _ => net,
+                    _ => None,
                 };
+                let s_min = settings.model.s_min.with_context(|| need("model.s_min"))?;
+                let s_from = settings.model.s_from.with_context(|| need("model.s_from"))?;
                 Some(Diffusion {
                     manifold: Arc::clone(&manifold),
                     prior: Arc::clone(&prior),
-                    field,
-                    s_min: settings.model.s_min.with_context(|| need("model.s_min"))?,
+                    field: assemble(net, guide, s_min, s_from),
+                    s_min,
                     t_end: settings.model.t_end.with_context(|| need("model.t_end"))?,
                 })
             }

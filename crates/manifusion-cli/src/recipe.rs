@@ -30,6 +30,9 @@ fn fill<T>(place: &mut Option<T>, value: T) {
     }
 }
 
+/// Smallest time at which a network beside a guide is trained.
+const GUIDED_FROM: f64 = 1e-4;
+
 /// Parts of a batch that threads can take; part of the arithmetic, so not a function of the machine.
 const LANES: usize = 2;
 
@@ -123,6 +126,9 @@ pub(crate) fn resolve(
     // Noise of this variance costs d/2 log(1 + s_min/σ²) nats at the smallest scale σ. A guide has that scale exactly.
     let share = if settings.model.guide == Some(GuideKind::Kernel) { 0.004 } else { 0.02 };
     fill(&mut settings.model.s_min, (share * scales.smallest.powi(2)).clamp(1e-10, 1e-3));
+    let s_min = settings.model.s_min.unwrap_or(1e-5);
+    let guided = settings.model.guide == Some(GuideKind::Kernel);
+    fill(&mut settings.model.s_from, if guided { s_min.max(GUIDED_FROM) } else { s_min });
     let net = &mut settings.net;
     fill(&mut net.depth, 4);
     fill(&mut net.width, 256);
@@ -206,6 +212,7 @@ pub(crate) fn train_config(settings: &Settings, m: usize) -> Result<TrainConfig>
     let need = |name: &'static str| move || format!("the run's configuration has no {name}");
     let (net, train) = (&settings.net, &settings.train);
     let s_min = settings.model.s_min.with_context(need("model.s_min"))?;
+    let s_from = settings.model.s_from.with_context(need("model.s_from"))?;
     let t_end = settings.model.t_end.with_context(need("model.t_end"))?;
     let features = net.fourier.with_context(need("net.fourier"))?;
     let f_max = net.fourier_max.unwrap_or(1.0);
@@ -220,7 +227,7 @@ pub(crate) fn train_config(settings: &Settings, m: usize) -> Result<TrainConfig>
         actnorm: net.actnorm.unwrap_or(false),
         time: match pairs {
             0 => TimeConditioning::Concat,
-            pairs => TimeConditioning::LogSines { pairs, s_min, t_end },
+            pairs => TimeConditioning::LogSines { pairs, s_min: s_from, t_end },
         },
         fourier: (features > 0).then_some(FourierConfig { features, f_max }),
         output_scale: if scaled { OutputScale::InverseNoise } else { OutputScale::One },
@@ -268,6 +275,7 @@ pub(crate) fn train_config(settings: &Settings, m: usize) -> Result<TrainConfig>
             TimeLaw::Learned => TimeSampling::Learned(learned),
         },
         s_min,
+        s_from,
         t_end,
         batch: train.batch.with_context(need("train.batch"))?,
         schedule: Schedule {

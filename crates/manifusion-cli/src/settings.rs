@@ -77,6 +77,8 @@ pub(crate) struct ModelSettings {
     pub(crate) guide: Option<GuideKind>,
     /// Smallest noising time.
     pub(crate) s_min: Option<f64>,
+    /// Smallest time at which the network is trained.
+    pub(crate) s_from: Option<f64>,
     /// T.
     pub(crate) t_end: Option<f64>,
 }

@@ -33,6 +33,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         path: PathChoice::Auto,
         times: TimeSampling::LogUniform,
         s_min,
+        s_from: s_min,
         t_end,
         batch: 512,
         schedule: Schedule {

@@ -51,6 +51,30 @@ impl Field for SumField {
     }
 }
 
+/// A field that does not change below a time: a(x, max(s, from)).
+#[derive(Clone, Debug)]
+pub struct FrozenBelow {
+    /// The field.
+    pub field: Arc<dyn Field>,
+    /// The time.
+    pub from: f64,
+}
+
+impl Field for FrozenBelow {
+    fn eval(
+        &self,
+        x: Rows<'_>,
+        s: &[f64],
+        per_row: usize,
+        e: &[f64],
+        a: &mut [f64],
+        jvp: &mut [f64],
+    ) -> Result<(), SolveError> {
+        let later: Vec<f64> = s.iter().map(|s| s.max(self.from)).collect();
+        self.field.eval(x, &later, per_row, e, a, jvp)
+    }
+}
+
 /// Value, norm and divergence of P a on a batch, with the buffers that they need.
 #[derive(Clone, Debug)]
 pub struct FieldValues {

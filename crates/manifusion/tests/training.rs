@@ -41,6 +41,7 @@ fn config(m: usize, t_end: f64, loss: LossKind, steps: u64) -> TrainConfig {
         path: PathChoice::Auto,
         times: TimeSampling::LogUniform,
         s_min,
+        s_from: s_min,
         t_end,
         batch: 256,
         schedule: Schedule {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use crate::error::SolveError;
-use crate::field::{Field, SumField};
+use crate::field::{Field, FrozenBelow, SumField};
 use crate::kernel::TransitionKernel;
 use crate::loss::{LossBatch, LossKind};
 use crate::manifold::Manifold;
@@ -78,8 +78,11 @@ pub struct TrainConfig {
     pub path: PathChoice,
     /// Proposal of times.
     pub times: TimeSampling,
-    /// Smallest noising time.
+    /// Smallest noising time of the model.
     pub s_min: f64,
+    /// Smallest time that is trained; below it the network stays as it is there. `s_min` for a network that is the whole field. A guided one has
+    /// nothing to add where the noise is far smaller than what the guide resolves, and training there only adds variance.
+    pub s_from: f64,
     /// T.
     pub t_end: f64,
     /// Rows per step.
@@ -181,7 +184,12 @@ impl Trainer {
                 None
             }
         };
-        let times = Times::new(config.times, config.s_min, config.t_end, config.seed)?;
+        if !(config.s_from >= config.s_min) {
+            let expected = "at least s_min";
+            let setting = SolveError::Setting { name: "s_from", value: config.s_from, expected };
+            return Err(setting.into());
+        }
+        let times = Times::new(config.times, config.s_from, config.t_end, config.seed)?;
         let net = Mlp::<f32>::new(config.net.clone(), config.seed)?;
         let adam = Adam::new(config.adam, net.params().len())?;
         let ema = Ema::new(config.ema, net.params())?;
@@ -299,7 +307,7 @@ impl Trainer {
 
     fn time_report(&self) -> TimeReport {
         let n = self.losses.len() as f64;
-        let span = self.config.t_end - self.config.s_min;
+        let span = self.config.t_end - self.config.s_from;
         let (mut sum, mut absolute, mut square, mut uniform) = (0.0, 0.0, 0.0, 0.0);
         for (loss, log_q) in self.losses.iter().zip(&self.log_q) {
             // The rows' losses carry the factor 1/n.
@@ -403,12 +411,8 @@ impl Trainer {
     pub fn model_with(&self, weights: &[f32]) -> Result<Diffusion, TrainError> {
         let mut net = self.net.clone();
         net.set_params(weights)?;
-        let field: Arc<dyn Field> = match &self.guide {
-            None => Arc::new(net),
-            Some(guide) => {
-                Arc::new(SumField(vec![Arc::clone(guide) as Arc<dyn Field>, Arc::new(net)]))
-            }
-        };
+        let guide = self.guide.as_ref().map(|guide| Arc::clone(guide) as Arc<dyn Field>);
+        let field = assemble(Arc::new(net), guide, self.config.s_min, self.config.s_from);
         Ok(Diffusion {
             manifold: Arc::clone(&self.manifold),
             prior: Arc::clone(&self.prior),
@@ -416,5 +420,20 @@ impl Trainer {
             s_min: self.config.s_min,
             t_end: self.config.t_end,
         })
+    }
+}
+
+/// The field of a model: a network, frozen below the times that it was trained at, and what it is added to.
+pub fn assemble(
+    net: Arc<dyn Field>,
+    guide: Option<Arc<dyn Field>>,
+    s_min: f64,
+    s_from: f64,
+) -> Arc<dyn Field> {
+    let net: Arc<dyn Field> =
+        if s_from > s_min { Arc::new(FrozenBelow { field: net, from: s_from }) } else { net };
+    match guide {
+        None => net,
+        Some(guide) => Arc::new(SumField(vec![guide, net])),
     }
 }
