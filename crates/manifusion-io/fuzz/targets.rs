@@ -191,8 +191,9 @@ fn parquet_seeds() -> Vec<Vec<u8>> {
                     Some(Encoding::BYTE_STREAM_SPLIT) => properties
                         .set_column_encoding("lat".into(), Encoding::BYTE_STREAM_SPLIT)
                         .set_column_encoding("lon".into(), Encoding::BYTE_STREAM_SPLIT)
-                        .set_column_encoding("who".into(), Encoding::DELTA_LENGTH_BYTE_ARRAY),
-                    _ => properties,
+                        .set_column_encoding("who".into(), Encoding::PLAIN),
+                    Some(encoding) => properties.set_encoding(encoding),
+                    None => properties,
                 };
                 seeds.push(parquet_file(properties.build()).expect("a valid file"));
             }

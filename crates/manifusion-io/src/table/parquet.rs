@@ -1,8 +1,11 @@
 //! Parquet, flat columns, through the `parquet` crate without Arrow.
 
 use bytes::Bytes;
-use parquet::basic::{Compression, ConvertedType, LogicalType, Repetition, Type as Physical};
-use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
+use parquet::basic::{
+    Compression, ConvertedType, Encoding, LogicalType, Repetition, Type as Physical,
+};
+use parquet::column::page::{Page, PageMetadata, PageReader};
+use parquet::column::reader::{ColumnReader, ColumnReaderImpl, get_column_reader};
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
@@ -66,14 +69,23 @@ fn read_checked(bytes: Vec<u8>, limits: &Limits) -> Result<Table, DataError> {
     let mut columns = Vec::with_capacity(schema.num_columns());
     for index in 0..schema.num_columns() {
         let description = schema.column(index);
-        let values = match Kind::of(&description) {
+        let mut chunks = metadata.row_groups().iter().map(|group| group.column(index));
+        let unread = chunks.any(|chunk| chunk.encodings().any(takes_memory_unchecked));
+        let kind = if unread {
+            Err("text in a delta encoding".to_owned())
+        } else {
+            Kind::of(&description)
+        };
+        let values = match kind {
             Err(kind) => Values::Unread(kind),
             Ok(kind) => {
                 let mut sink = Sink::new(kind, limits.text_bytes, text_bytes);
                 for group in 0..reader.num_row_groups() {
                     let group = reader.get_row_group(group).map_err(|e| damaged(&e))?;
                     let expected = group.metadata().num_rows() as usize;
-                    let column = group.get_column_reader(index).map_err(|e| damaged(&e))?;
+                    let pages = group.get_column_page_reader(index).map_err(|e| damaged(&e))?;
+                    let pages = Box::new(CheckedPages { pages, rows: expected });
+                    let column = get_column_reader(Arc::clone(&description), pages);
                     sink.read(column, &description, expected)?;
                 }
                 text_bytes = sink.text_bytes;
@@ -88,6 +100,63 @@ fn read_checked(bytes: Vec<u8>, limits: &Limits) -> Result<Table, DataError> {
         has_header: true,
         format: FileFormat::Parquet,
     })
+}
+
+/// The encodings whose decoders take as much memory as the page claims, without a look at its size. Writers use them for text on
+/// request only.
+fn takes_memory_unchecked(encoding: Encoding) -> bool {
+    matches!(encoding, Encoding::DELTA_BYTE_ARRAY | Encoding::DELTA_LENGTH_BYTE_ARRAY)
+}
+
+/// Pages that claim no more than they or their row group can hold.
+struct CheckedPages {
+    pages: Box<dyn PageReader>,
+    rows: usize,
+}
+
+impl CheckedPages {
+    fn check(&self, page: &Page) -> Result<(), ParquetError> {
+        let claimed = page.num_values() as usize;
+        let (most, what) = match page {
+            // Every value of a dictionary takes a byte or more.
+            Page::DictionaryPage { buf, .. } => (buf.len(), "dictionary"),
+            _ => (self.rows, "page"),
+        };
+        if claimed > most {
+            let problem = format!("a {what} of {claimed} values, where at most {most} fit");
+            return Err(ParquetError::General(problem));
+        }
+        if takes_memory_unchecked(page.encoding()) {
+            return Err(ParquetError::NYI(format!("encoding {}", page.encoding())));
+        }
+        Ok(())
+    }
+}
+
+impl Iterator for CheckedPages {
+    type Item = Result<Page, ParquetError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.get_next_page().transpose()
+    }
+}
+
+impl PageReader for CheckedPages {
+    fn get_next_page(&mut self) -> Result<Option<Page>, ParquetError> {
+        let page = self.pages.get_next_page()?;
+        if let Some(page) = &page {
+            self.check(page)?;
+        }
+        Ok(page)
+    }
+
+    fn peek_next_page(&mut self) -> Result<Option<PageMetadata>, ParquetError> {
+        self.pages.peek_next_page()
+    }
+
+    fn skip_next_page(&mut self) -> Result<(), ParquetError> {
+        self.pages.skip_next_page()
+    }
 }
 
 /// An error unless a column chunk lies within the file.
