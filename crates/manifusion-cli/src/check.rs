@@ -6,6 +6,8 @@ use manifusion::check::{CheckOptions, Report, check_manifold};
 use manifusion::manifold::parse;
 use serde_json::json;
 
+use crate::common::Common;
+
 /// Manifolds that are checked when none is named.
 const DEFAULT: [&str; 8] = [
     "sphere:2",
@@ -24,12 +26,8 @@ pub(crate) struct Args {
     /// Manifold to check, such as sphere:2 or level:x^2+y^2/4+z^2-1; may be repeated.
     #[arg(long, value_name = "SPEC")]
     manifold: Vec<String>,
-    /// Seed of the random points.
-    #[arg(long, default_value_t = 0)]
-    seed: u64,
-    /// Print one JSON object per manifold.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    common: Common,
 }
 
 /// Prints a table per manifold; whether every law holds.
@@ -38,13 +36,26 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<bool> {
     let specs = if args.manifold.is_empty() { &default[..] } else { &args.manifold[..] };
     // All names are read before the first check starts, so that a typing error costs no time.
     let manifolds = specs.iter().map(|spec| parse(spec)).collect::<Result<Vec<_>, _>>()?;
-    let mut out = std::io::stdout().lock();
+    args.common.start()?;
+    let mut text = Vec::new();
     let mut passed = true;
     for manifold in &manifolds {
-        let options = CheckOptions { seed: args.seed, ..CheckOptions::default() };
-        let report = check_manifold(manifold, &options)?;
+        let seed = args.common.seed.unwrap_or(0);
+        let report = check_manifold(manifold, &CheckOptions { seed, ..CheckOptions::default() })?;
         passed &= report.passed();
-        if args.json { print_json(&mut out, &report)? } else { print_table(&mut out, &report)? }
+        let start = text.len();
+        if args.common.json {
+            print_json(&mut text, &report)?;
+        } else {
+            print_table(&mut text, &report)?;
+        }
+        // Shown as they come: a check takes seconds.
+        if args.common.out.is_none() {
+            std::io::stdout().write_all(&text[start..])?;
+        }
+    }
+    if let Some(path) = &args.common.out {
+        manifusion_io::write_atomic(path, &text)?;
     }
     Ok(passed)
 }

@@ -53,6 +53,7 @@ pub(crate) struct Output {
 
 impl Output {
     /// A line of the result.
+    #[expect(clippy::unused_self, reason = "results and remarks are written alike")]
     pub(crate) fn line(&self, text: &str) -> Result<()> {
         writeln!(std::io::stdout(), "{text}")?;
         Ok(())

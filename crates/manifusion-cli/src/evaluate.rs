@@ -74,18 +74,15 @@ pub(crate) fn evaluate(dir: &RunDir, model: &TrainedModel, part: Part, seed: u64
     put("dedup", json!(settings.data.dedup));
     put("n", json!(x.len()));
     let nll_of = |log_p: &[f64]| log_p.iter().map(|v| -v).collect::<Vec<f64>>();
-    let negated = match (&model.diffusion, &model.kernel) {
-        (Some(diffusion), _) => {
-            let found = log_density(diffusion, x, &model.likelihood())?;
-            put("nll_kind", json!("ode"));
-            put("evaluations", json!(found.stats.evaluations as f64 / x.len() as f64));
-            nll_of(&found.log_p)
-        }
-        (None, _) => {
-            put("nll_kind", json!("closed-form"));
-            put("evaluations", json!(1.0));
-            nll_of(&model.density(SampleOptions::default())?.log_density(x)?)
-        }
+    let negated = if let Some(diffusion) = &model.diffusion {
+        let found = log_density(diffusion, x, &model.likelihood())?;
+        put("nll_kind", json!("ode"));
+        put("evaluations", json!(found.stats.evaluations as f64 / x.len() as f64));
+        nll_of(&found.log_p)
+    } else {
+        put("nll_kind", json!("closed-form"));
+        put("evaluations", json!(1.0));
+        nll_of(&model.density(SampleOptions::default())?.log_density(x)?)
     };
     let nll = mean(&negated);
     let interval = bootstrap_interval(&negated, 0.95, settings.evaluate.bootstrap, seed);

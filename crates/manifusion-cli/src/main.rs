@@ -58,6 +58,13 @@ enum Command {
 
 /// 0: done; 1: the result is negative; 2: the call was wrong or could not be carried out.
 fn main() -> ExitCode {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        // A damaged file that the Parquet decoder gives up on becomes an error with its name.
+        if !manifusion_io::is_decoding() {
+            usual(panic);
+        }
+    }));
     let result = match Cli::parse().command {
         Command::Demo(args) => demo::run(&args),
         Command::Train(args) => train::run(&args),

@@ -10,7 +10,7 @@ use manifusion::nn::{Activation, FourierConfig, NetConfig, OutputScale, TimeCond
 use manifusion::optim::{AdamConfig, Decay, Schedule};
 use manifusion::path::PathChoice;
 use manifusion::prior::Prior;
-use manifusion::train::{FlowGradient, LearnedTimes, TimeSampling, TrainConfig};
+use manifusion::train::{FlowGradient, LearnedTimes, TimeSampling, TrainConfig, TrainError};
 
 use crate::settings::{Divergence, GuideKind, Loss, Settings, TimeLaw, TimesGradient};
 
@@ -30,6 +30,8 @@ fn fill<T>(place: &mut Option<T>, value: T) {
     }
 }
 
+/// Largest dimension in which a guide is the default: beyond it cells of centres hardly merge and the guide costs more than the network.
+const GUIDED_DIM: usize = 3;
 /// Smallest time at which a network beside a guide is trained.
 const GUIDED_FROM: f64 = 1e-4;
 
@@ -122,12 +124,16 @@ pub(crate) fn resolve(
     let kernel_known = TransitionKernel::new(manifold, prior).is_ok();
     let scales = Scales::of(mixture);
     fill(&mut settings.model.t_end, 6.0 / forgetting_rate(manifold));
-    fill(&mut settings.model.guide, GuideKind::None);
+    let guidable = kernel_known
+        && mixture.is_some()
+        && manifold.dim() <= GUIDED_DIM
+        && settings.train.loss != Some(Loss::Implicit);
+    fill(&mut settings.model.guide, if guidable { GuideKind::Kernel } else { GuideKind::None });
     // Noise of this variance costs d/2 log(1 + s_min/σ²) nats at the smallest scale σ. A guide has that scale exactly.
-    let share = if settings.model.guide == Some(GuideKind::Kernel) { 0.004 } else { 0.02 };
+    let guided = settings.model.guide == Some(GuideKind::Kernel);
+    let share = if guided { 0.004 } else { 0.05 };
     fill(&mut settings.model.s_min, (share * scales.smallest.powi(2)).clamp(1e-10, 1e-3));
     let s_min = settings.model.s_min.unwrap_or(1e-5);
-    let guided = settings.model.guide == Some(GuideKind::Kernel);
     fill(&mut settings.model.s_from, if guided { s_min.max(GUIDED_FROM) } else { s_min });
     let net = &mut settings.net;
     fill(&mut net.depth, 4);
@@ -136,8 +142,15 @@ pub(crate) fn resolve(
     fill(&mut net.residual, false);
     fill(&mut net.actnorm, !kernel_known);
     fill(&mut net.time_pairs, 4);
-    fill(&mut net.fourier, if mixture.is_some() { 64 } else { 0 });
-    fill(&mut net.fourier_max, (1.0 / scales.small).clamp(4.0, 1e4));
+    let f_max = (1.0 / scales.small).clamp(4.0, 1e4);
+    let features = match f_max {
+        _ if mixture.is_none() => 0,
+        f if f < 50.0 => 64,
+        f if f < 500.0 => 128,
+        _ => 256,
+    };
+    fill(&mut net.fourier, features);
+    fill(&mut net.fourier_max, f_max);
     fill(&mut net.inverse_noise, true);
     fill(&mut net.zero_output, true);
     let train = &mut settings.train;
@@ -165,8 +178,12 @@ pub(crate) fn resolve(
     check(settings)
 }
 
-fn check(settings: &Settings) -> Result<()> {
+/// An error for settings that no run could have.
+pub(crate) fn check(settings: &Settings) -> Result<()> {
     let train = &settings.train;
+    if settings.model.guide == Some(GuideKind::Kernel) && train.loss == Some(Loss::Implicit) {
+        return Err(TrainError::GuideNeedsDenoising.into());
+    }
     if let Some(minutes) = train.minutes
         && !(minutes > 0.0 && minutes.is_finite())
     {

@@ -135,6 +135,16 @@ fn seconds_per_evaluation(model: &Diffusion, train: &[f64]) -> Result<f64> {
     Ok(start.elapsed().as_secs_f64() / f64::from(calls * rows as u32))
 }
 
+/// An error if a run with these settings could not start.
+pub(crate) fn check_start(settings: &Settings, train: &[f64]) -> Result<()> {
+    let mut trial = settings.clone();
+    trial.train.steps = Some(1);
+    let (manifold, prior) = geometry(&trial)?;
+    let config = train_config(&trial, manifold.ambient_dim())?;
+    Trainer::new(manifold, prior, train.to_vec(), config)?;
+    Ok(())
+}
+
 fn new_trainer(dir: &RunDir, settings: &Settings, train: Vec<f64>) -> Result<Trainer> {
     let (manifold, prior) = geometry(settings)?;
     let config = train_config(settings, manifold.ambient_dim())?;

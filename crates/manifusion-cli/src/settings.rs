@@ -240,7 +240,7 @@ impl Default for Settings {
 impl Settings {
     /// From a TOML text, with `key.path=value` changes applied on top.
     pub(crate) fn parse(text: &str, changes: &[String]) -> Result<Self> {
-        let mut table: toml::Table = text.parse().map_err(one_line)?;
+        let mut table: toml::Table = text.parse().map_err(|e| one_line(&e))?;
         let found = table.get("format").and_then(toml::Value::as_integer);
         if let Some(found) = found
             && found > i64::from(FORMAT)
@@ -252,7 +252,7 @@ impl Settings {
         for change in changes {
             set(&mut table, change)?;
         }
-        toml::Value::Table(table).try_into().map_err(one_line)
+        toml::Value::Table(table).try_into().map_err(|e| one_line(&e))
     }
 
     /// As a TOML text.
@@ -279,7 +279,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 }
 
 /// The parser's message without its drawing of the line.
-fn one_line(error: toml::de::Error) -> anyhow::Error {
+fn one_line(error: &toml::de::Error) -> anyhow::Error {
     let message = error.message().replace('\n', " ");
     anyhow::anyhow!("configuration: {message}")
 }

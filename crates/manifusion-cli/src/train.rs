@@ -12,9 +12,9 @@ use serde_json::json;
 
 use crate::common::{Common, Output};
 use crate::progress::Progress;
-use crate::recipe::{Preset, resolve};
+use crate::recipe::{Preset, check, resolve};
 use crate::run::{RunDir, geometry};
-use crate::session::Session;
+use crate::session::{Session, check_start};
 use crate::settings::{GuideKind, Loss, Method, Settings};
 use crate::source::{DataArgs, Part, Source};
 
@@ -102,6 +102,7 @@ pub(crate) fn begin(
     if out.join("config.toml").exists() {
         return RunDir::create(out);
     }
+    check(&settings)?;
     let source = Source::load(&mut settings)?;
     for finding in source.findings() {
         output.remark(finding);
@@ -113,6 +114,7 @@ pub(crate) fn begin(
     if settings.method == Method::Rdm {
         let (manifold, prior) = (manifold.as_ref(), prior.as_ref());
         resolve(&mut settings, preset, manifold, prior, fitted.as_ref().map(|fit| &fit.mixture))?;
+        check_start(&settings, &train)?;
     }
     let dir = RunDir::create(out)?;
     source.write(&dir, m)?;

@@ -61,7 +61,7 @@ const FIELDS: [&str; 34] = [
 fn a_run_from_data_to_samples() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
-    train(at, "run", &[]);
+    train(at, "run", &["--guide", "none"]);
     for file in [
         "config.toml",
         "metrics.jsonl",
@@ -142,9 +142,9 @@ fn data_are_listed_and_described() {
     let at = folder.path();
     let list = stdout_of(at, &["data", "list"]);
     assert!(list.contains("synthetic:so3-modes") && list.contains("so:3"), "{list}");
-    let places: String =
-        (0..30).map(|i| format!("{},{}\n", 3 * (i / 2) - 20, 5 * (i / 2))).collect();
-    std::fs::write(at.join("places.csv"), format!("lat,lon\n{places}")).unwrap();
+    let place = |i: i32| format!("{},{}", 3 * (i / 2) - 20, 5 * (i / 2));
+    let places: Vec<String> = (0..30).map(place).collect();
+    std::fs::write(at.join("places.csv"), format!("lat,lon\n{}\n", places.join("\n"))).unwrap();
     let args = ["data", "describe", "--data", "places.csv", "--manifold", "sphere:2"];
     let text = stdout_of(at, &args);
     assert!(text.contains("columns lat, lon read as latlon (degrees)"), "{text}");

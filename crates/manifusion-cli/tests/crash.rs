@@ -13,7 +13,7 @@ use manifusion::rng::Streams;
 /// A longer small run with a learned proposal, ActNorm and a checkpoint every few steps.
 fn arguments(out: &str) -> Vec<&str> {
     let mut args = SMALL_RUN.to_vec();
-    args.extend(["--steps", "1500", "--out", out]);
+    args.extend(["--guide", "none", "--steps", "6000", "--out", out]);
     for setting in [
         "train.times=learned",
         "train.times_every=50",
@@ -61,7 +61,7 @@ fn killed_runs_end_in_the_same_bits() {
     let mut delays = Streams::new(1, "crash").stream(0, 0);
     let mut kills = 0;
     for _ in 0..20 {
-        let delay = Duration::from_secs_f64(0.3 * delays.uniform());
+        let delay = Duration::from_secs_f64(0.25 * delays.uniform());
         if run_for(at, delay) {
             break;
         }
@@ -90,7 +90,7 @@ fn damaged_files_are_named_and_nothing_is_overwritten() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     let mut args = SMALL_RUN.to_vec();
-    args.extend(["--out", "run"]);
+    args.extend(["--guide", "none", "--out", "run"]);
     stdout_of(at, &args);
     let file = |name: &str| at.join("run").join(name);
     let model = std::fs::read(file("model.safetensors")).unwrap();

@@ -14,8 +14,9 @@ fn wrong_calls_get_one_clear_sentence() {
     std::fs::write(at.join("broken.toml"), "[train\n").unwrap();
     std::fs::write(at.join("later.toml"), "format = 7\n").unwrap();
     std::fs::write(at.join("few.csv"), "lat,lon\n1,2\n3,4\n").unwrap();
-    let places: String = (0..20).map(|i| format!("{},{}\n", i, 2 * i)).collect();
-    std::fs::write(at.join("places.csv"), format!("lat,lon\n{places}95,0\n")).unwrap();
+    let places: Vec<String> = (0..20).map(|i| format!("{i},{}", 2 * i)).collect();
+    std::fs::write(at.join("places.csv"), format!("lat,lon\n{}\n95,0\n", places.join("\n")))
+        .unwrap();
     std::fs::write(at.join("note.txt"), "hello").unwrap();
     let synthetic = "synthetic:sphere-mixture";
     let cases: &[(&[&str], &str)] = &[
@@ -166,7 +167,11 @@ fn wrong_calls_get_one_clear_sentence() {
         (&["data", "list", "--threads", "0"], "--threads 0 is not allowed; 1 to 1024"),
     ];
     for (args, expected) in cases {
-        let error = stderr_of(at, args);
+        let mut args = args.to_vec();
+        if args[0] == "train" && !args.contains(&"--rows") {
+            args.extend(["--rows", "300"]);
+        }
+        let error = stderr_of(at, &args);
         let last = error.lines().last().unwrap_or_default();
         assert!(last.starts_with(&format!("error: {expected}")), "{args:?}\n found: {error}\n");
         assert!(error.lines().filter(|l| l.starts_with("error")).count() == 1, "{error}");

@@ -1,5 +1,6 @@
 //! Running the binary.
-#![allow(dead_code, reason = "not every test uses all of it")]
+#![allow(dead_code, unreachable_pub, reason = "shared between tests, not every one uses all of it")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::Path;
 use std::process::{Command, Output};
