@@ -144,7 +144,8 @@ pub(crate) fn resolve(
     fill(&mut net.time_pairs, 4);
     let f_max = (1.0 / scales.small).clamp(4.0, 1e4);
     let features = match f_max {
-        _ if mixture.is_none() => 0,
+        // Without the kernel the implicit loss is trained, whose variance such features only raise.
+        _ if mixture.is_none() || !kernel_known => 0,
         f if f < 50.0 => 64,
         f if f < 500.0 => 128,
         _ => 256,
@@ -169,8 +170,10 @@ pub(crate) fn resolve(
     fill(&mut train.clip, 10.0);
     fill(&mut train.ema, 0.999);
     fill(&mut train.validations, 20);
+    let validations = train.validations.unwrap_or(20);
     fill(&mut train.validation_points, 500);
-    fill(&mut train.patience, 8);
+    // Beside a guide the network's gain comes late, and it hardly overfits.
+    fill(&mut train.patience, if guided { validations } else { 8 });
     fill(&mut train.checkpoint_seconds, 20.0);
     if train.steps.is_none() {
         fill(&mut train.minutes, 5.0);

@@ -164,3 +164,25 @@ fn pictures_and_exports() {
     let html = std::fs::read_to_string(at.join("run/report.html")).unwrap();
     assert!(html.contains("synthetic:sphere-mixture"));
 }
+
+#[test]
+fn the_papers_preset() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let args = "train --data synthetic:sphere-mixture --rows 60 --preset paper --steps 3 --quiet --out run \
+                --set train.batch=16 --set train.validations=1 --set train.validation_points=2";
+    stdout_of(at, &args.split_whitespace().collect::<Vec<_>>());
+    let config = std::fs::read_to_string(at.join("run/config.toml")).unwrap();
+    for line in [
+        "depth = 5",
+        "width = 512",
+        "activation = \"sine\"",
+        "loss = \"implicit\"",
+        "times = \"learned\"",
+        "guide = \"none\"",
+        "rate = 0.0002",
+        "decay = \"cosine\"",
+    ] {
+        assert!(config.lines().any(|l| l == line), "{line} is not in\n{config}");
+    }
+}

@@ -95,7 +95,7 @@ impl Heat {
         let kernels = Kernels::new(&self.space, accuracy, &squares, &vec![1.0; squares.len()], 1.0);
         let noised = kernels.at(&self.space, 0.0);
         let columns = 1 + squares.len();
-        let judges = judges(centres.len(), options);
+        let judges = judges(centres.len(), options.judges, options.seed);
         let mut out = vec![0.0; judges.len() * columns];
         parallel::for_each_chunk(&mut out, columns, CHUNK, |first, chunk| {
             let mut work = Workspace::default();
@@ -133,15 +133,15 @@ impl Heat {
     }
 }
 
-/// All rows, or a random choice without repetition if there are more than `options.judges`.
-fn judges(n: usize, options: &MixtureOptions) -> Vec<usize> {
-    if n <= options.judges {
+/// All rows, or a random choice of `most` without repetition if there are more.
+pub(super) fn judges(n: usize, most: usize, seed: u64) -> Vec<usize> {
+    if n <= most {
         return (0..n).collect();
     }
-    let streams = Streams::new(options.seed, "mixture-judges");
+    let streams = Streams::new(seed, "mixture-judges");
     let mut keyed: Vec<(f64, usize)> =
         (0..n).map(|row| (streams.stream(row as u64, 0).uniform(), row)).collect();
     keyed.sort_by(|a, b| a.0.total_cmp(&b.0));
-    keyed.truncate(options.judges);
+    keyed.truncate(most);
     keyed.into_iter().map(|(_, row)| row).collect()
 }

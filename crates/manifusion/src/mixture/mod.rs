@@ -119,7 +119,9 @@ impl KernelMixture {
         let all = options.bandwidths(spread, resolution)?;
         let logs = match &centred {
             Centred::Heat(heat) => heat.leave_one_out(prior.as_ref(), train, &all, options)?,
-            Centred::Wrapped(space) => wrapped::leave_one_out(space, prior.as_ref(), train, &all)?,
+            Centred::Wrapped(space) => {
+                wrapped::leave_one_out(space, prior.as_ref(), train, &all, options)?
+            }
         };
         let stop = em::Stop { iterations: options.iterations, gain: options.gain };
         let fit = em::fit(&logs, 1 + all.len(), stop);

@@ -1,6 +1,8 @@
 //! The mixture on hyperbolic space: wrapped normals of the Lorentz metric, whose heat kernel is not used (the model's noise is that
 //! of the Euclidean metric, in which no kernel is known).
 
+use super::MixtureOptions;
+use super::heat::judges;
 use crate::error::SolveError;
 use crate::linalg::log_sum_exp;
 use crate::manifold::Lorentz;
@@ -12,26 +14,25 @@ use crate::rows::Rows;
 /// Rows that one thread takes at a time.
 const CHUNK: usize = 16;
 
-/// log density of the isotropic wrapped normal at distance r, for the volume of g_L.
-fn log_kernel(space: &Lorentz, r: f64, std: f64) -> f64 {
-    let d = space.dim() as f64;
-    -0.5 * (r / std).powi(2)
-        - d * (std.ln() + 0.5 * std::f64::consts::TAU.ln())
-        - space.log_exp_jacobian(r)
-}
+/// Points that judge the weights, at most: every one is compared with all centres.
+const JUDGES: usize = 2000;
+/// Kernels this much smaller than the nearest centre's, in nats, are left out.
+const NEGLIGIBLE: f64 = 40.0;
 
-/// log of the prior's density and of every bandwidth's leave-one-out density at every centre, for the volume of g_E.
+/// log of the prior's density and of every bandwidth's leave-one-out density at every judge, for the volume of g_E.
 pub(super) fn leave_one_out(
     space: &Lorentz,
     prior: &dyn Prior,
     centres: Rows<'_>,
     bandwidths: &[f64],
+    options: &MixtureOptions,
 ) -> Result<Vec<f64>, SolveError> {
     let columns = 1 + bandwidths.len();
-    let mut out = vec![0.0; centres.len() * columns];
+    let judges = judges(centres.len(), options.judges.min(JUDGES), options.seed);
+    let mut out = vec![0.0; judges.len() * columns];
     parallel::for_each_chunk(&mut out, columns, CHUNK, |first, chunk| {
         for (i, out) in chunk.chunks_exact_mut(columns).enumerate() {
-            let row = first + i;
+            let row = judges[first + i];
             let x = centres.row(row);
             out[0] = prior.log_density(x);
             component_logs(space, centres, x, Some(row), bandwidths, &mut out[1..]);
@@ -41,7 +42,7 @@ pub(super) fn leave_one_out(
     Ok(out)
 }
 
-/// log of the mean of every bandwidth's kernels at x, without the centre `skip`, for the volume of g_E.
+/// log of the mean of every bandwidth's kernels (isotropic wrapped normals of g_L) at x, without the centre `skip`, for the volume of g_E.
 fn component_logs(
     space: &Lorentz,
     centres: Rows<'_>,
@@ -50,17 +51,27 @@ fn component_logs(
     bandwidths: &[f64],
     out: &mut [f64],
 ) {
-    let distances: Vec<f64> = (0..centres.len())
+    // Half squared distances and the densities of the exponential map, which no bandwidth changes.
+    let kernels: Vec<(f64, f64)> = (0..centres.len())
         .filter(|j| Some(*j) != skip)
-        .map(|j| space.distance(centres.row(j), x))
+        .map(|j| {
+            let r = space.distance(centres.row(j), x);
+            (0.5 * r * r, (-space.log_exp_jacobian(r)).exp())
+        })
         .collect();
-    let change = space.points().log_lorentz_over_euclid(x) + (distances.len() as f64).ln();
-    let mut terms = vec![0.0; distances.len()];
+    let nearest = kernels.iter().map(|k| k.0).fold(f64::INFINITY, f64::min);
+    let change = space.points().log_lorentz_over_euclid(x) + (kernels.len() as f64).ln();
+    let d = space.dim() as f64;
     for (out, std) in out.iter_mut().zip(bandwidths) {
-        for (term, r) in terms.iter_mut().zip(&distances) {
-            *term = log_kernel(space, *r, *std);
-        }
-        *out = log_sum_exp(&terms) - change;
+        let rate = 1.0 / (std * std);
+        let sum: f64 = kernels
+            .iter()
+            .map(|(half, density)| ((half - nearest) * rate, density))
+            .filter(|(fall, _)| *fall < NEGLIGIBLE)
+            .map(|(fall, density)| density * (-fall).exp())
+            .sum();
+        let log_norm = d * (std.ln() + 0.5 * std::f64::consts::TAU.ln());
+        *out = sum.ln() - nearest * rate - log_norm - change;
     }
 }
 
