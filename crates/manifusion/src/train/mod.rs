@@ -122,11 +122,11 @@ pub struct StepReport {
 pub struct TimeReport {
     /// Variance of I over the batch.
     pub variance: f64,
-    /// What the second moment E[I²] is with q.
+    /// The mean of I² with q.
     pub second_moment: f64,
     /// What it would be with uniform times, by reweighting.
     pub second_moment_uniform: f64,
-    /// (E|I|)²/E[I²], the share of the batch that counts.
+    /// (E|I|)² over the second moment, the share of the batch that counts.
     pub effective_share: f64,
 }
 
