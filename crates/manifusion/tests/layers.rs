@@ -91,6 +91,8 @@ const ALLOWED: [(&str, &[&str]); 32] = [
             "time",
             "loss",
             "checkpoint",
+            "field",
+            "mixture",
         ],
     ),
     ("lib", &[]),
