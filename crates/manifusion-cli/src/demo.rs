@@ -20,7 +20,7 @@ use crate::train::{begin, finish};
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Minutes of training.
-    #[arg(long, default_value_t = 1.0)]
+    #[arg(long, default_value_t = 0.7)]
     minutes: f64,
     #[command(flatten)]
     common: Common,
@@ -29,8 +29,11 @@ pub(crate) struct Args {
 const SETTINGS: &str = r#"
 manifold = "sphere:2"
 data.source = "synthetic:sphere-mixture"
+data.rows = 12000
+model.guide = "none"
 net.width = 128
-evaluate.bound_points = 24
+train.validations = 8
+evaluate.bound_points = 16
 evaluate.mass_points = 3000
 "#;
 
@@ -44,7 +47,7 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
     settings.seed = args.common.seed.unwrap_or(0);
     settings.train.minutes = Some(args.minutes);
     output.remark(&format!(
-        "20 000 points of a known density on the sphere; training for {} min, then evaluating",
+        "12 000 points of a known density on the sphere; training for {} min, then evaluating",
         args.minutes
     ));
     let dir = begin(settings, Preset::Fast, &out, &output)?;
