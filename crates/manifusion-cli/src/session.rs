@@ -4,7 +4,7 @@ use std::fs::File;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use manifusion::checkpoint::{Arrays, Checkpoint};
 use manifusion::divergence::Estimator;
 use manifusion::field::FieldValues;
@@ -275,12 +275,16 @@ impl Session {
             ..OdeOptions::default()
         };
         let options = OdeLikelihoodOptions { ode, ..OdeLikelihoodOptions::default() };
-        // A model that cannot be integrated yet is no better than none.
+        let step = self.trainer.steps_done();
         let nll = match log_density(&model, Rows::new(&self.validation, m)?, &options) {
             Ok(found) => -found.log_p.iter().sum::<f64>() / found.log_p.len() as f64,
-            Err(_) => f64::INFINITY,
+            // A model that cannot be integrated yet is no better than none, and the metrics say why.
+            Err(error) => {
+                let line = json!({ "step": step, "validation_error": error.to_string() });
+                append(&mut self.metrics, &line)?;
+                f64::INFINITY
+            }
         };
-        let step = self.trainer.steps_done();
         if self.best.as_ref().is_none_or(|best| nll < best.nll) {
             let weights = self.trainer.averaged_weights().to_vec();
             self.best = Some(Best { nll, step, weights });
@@ -310,6 +314,12 @@ impl Session {
     /// Writes the model with the best weights, and what the run was like.
     fn finish(self, stopped_early: bool) -> Result<Outcome> {
         let best = self.best.clone().context("the run ended without a validation")?;
+        if !best.nll.is_finite() {
+            bail!(
+                "no validation of the run gave a finite likelihood, so no model is written; {} says why",
+                self.dir.file("metrics.jsonl").display()
+            );
+        }
         let mut net = self.trainer.checkpoint(Arrays::default()).net;
         net.set_params(&best.weights)?;
         let mut model = Checkpoint::new(net);
