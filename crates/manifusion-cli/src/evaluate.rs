@@ -7,7 +7,7 @@ use anyhow::Result;
 use manifusion::data::Synthetic;
 use manifusion::density::Density;
 use manifusion::likelihood::{BoundOptions, bounds, log_density};
-use manifusion::manifold::{Hyperboloid, Kind, Manifold};
+use manifusion::manifold::{Hyperboloid, Kind, Manifold, Metric};
 use manifusion::mass::{MassKind, total_mass};
 use manifusion::model::Diffusion;
 use manifusion::rows::Rows;
@@ -114,7 +114,7 @@ pub(crate) fn evaluate(dir: &RunDir, model: &TrainedModel, part: Part, seed: u64
     put("kernel_nll", json!(kernel.map(|k| k.value)));
     put("kernel_nll_se", json!(kernel.map(|k| k.se)));
     let truth = synthetic_name(source).map(|name| -> Result<Mean> {
-        let set = Synthetic::new(name)?;
+        let set = Synthetic::new(name)?.on(&model.manifold)?;
         Ok(mean(&x.rows().map(|x| -set.log_density(x)).collect::<Vec<_>>()))
     });
     put("true_nll", json!(truth.transpose()?.map(|t| t.value)));
@@ -190,12 +190,16 @@ fn mass_values(model: &TrainedModel, seed: u64) -> Result<Vec<(String, Value)>> 
     ])
 }
 
+const G_E: &str = "volume of the metric induced from the Euclidean space (g_E)";
+const G_L: &str = "volume of the Lorentz metric (g_L)";
+
 /// The measure that densities refer to.
 pub(crate) fn measure(manifold: &dyn Manifold) -> &'static str {
     match manifold.kind() {
         Kind::Sphere { .. } => "area of the unit sphere",
         Kind::Torus { .. } => "product of angles in radians",
-        Kind::Hyperboloid { .. } => "volume of the metric induced from the Euclidean space (g_E)",
+        Kind::Hyperboloid { metric: Metric::Euclidean, .. } => G_E,
+        Kind::Hyperboloid { metric: Metric::Lorentz, .. } => G_L,
         Kind::Orthogonal { .. } => "volume of the metric induced from matrices (Frobenius)",
         Kind::Euclidean { .. } => "Lebesgue measure",
         _ => "Riemannian volume of the induced metric",
@@ -205,10 +209,14 @@ pub(crate) fn measure(manifold: &dyn Manifold) -> &'static str {
 /// The other usual measure of a manifold, and the mean change of log p into it.
 fn other_measure(manifold: &dyn Manifold, x: Rows<'_>) -> Result<Option<(&'static str, f64)>> {
     Ok(match manifold.kind() {
-        Kind::Hyperboloid { dim, curvature } => {
+        Kind::Hyperboloid { dim, curvature, metric } => {
             let space = Hyperboloid::new(dim, curvature)?;
             let changes: Vec<f64> = x.rows().map(|x| space.log_lorentz_over_euclid(x)).collect();
-            Some(("volume of the Lorentz metric (g_L)", mean(&changes).value))
+            let change = mean(&changes).value;
+            Some(match metric {
+                Metric::Euclidean => (G_L, change),
+                Metric::Lorentz => (G_E, -change),
+            })
         }
         // A rotation by ω moves a matrix by √2 ω, in each of three directions.
         Kind::Orthogonal { n: 3, .. } => {

@@ -13,7 +13,7 @@ use manifusion::ode::OdeOptions;
 use manifusion::ode_density::OdeDensity;
 use manifusion::prior::Prior;
 use manifusion::sample::SampleOptions;
-use manifusion::train::assemble;
+use manifusion::train::Parts;
 
 use crate::run::{RunDir, geometry};
 use crate::settings::{GuideKind, Method, Settings};
@@ -65,13 +65,17 @@ impl TrainedModel {
                 };
                 let s_min = settings.model.s_min.with_context(|| need("model.s_min"))?;
                 let s_from = settings.model.s_from.with_context(|| need("model.s_from"))?;
-                Some(Diffusion {
+                let parts = Parts {
                     manifold: Arc::clone(&manifold),
                     prior: Arc::clone(&prior),
-                    field: assemble(net, guide, s_min, s_from),
+                    net,
+                    guide,
                     s_min,
+                    s_from,
                     t_end: settings.model.t_end.with_context(|| need("model.t_end"))?,
-                })
+                    log_coordinates: settings.net.log_coordinates.unwrap_or(false),
+                };
+                Some(parts.assemble())
             }
         };
         Ok(Self { settings, manifold, prior, kernel, diffusion })

@@ -4,7 +4,7 @@ use anyhow::{Context, Result, bail};
 use manifusion::divergence::{Estimator, ProbeLaw};
 use manifusion::kernel::TransitionKernel;
 use manifusion::loss::LossKind;
-use manifusion::manifold::{Kind, Manifold};
+use manifusion::manifold::{Kind, LogCoordinates, Manifold};
 use manifusion::mixture::KernelMixture;
 use manifusion::nn::{Activation, FourierConfig, NetConfig, OutputScale, TimeConditioning};
 use manifusion::optim::{AdamConfig, Decay, Schedule};
@@ -51,6 +51,7 @@ fn fill_paper(settings: &mut Settings, manifold: &dyn Manifold) {
     fill(&mut settings.net.width, net.width);
     fill(&mut settings.net.activation, net.activation);
     fill(&mut settings.net.actnorm, net.actnorm);
+    fill(&mut settings.net.log_coordinates, false);
     fill(&mut settings.net.time_pairs, 0);
     fill(&mut settings.net.fourier, 0);
     fill(&mut settings.net.inverse_noise, false);
@@ -141,6 +142,7 @@ pub(crate) fn resolve(
     fill(&mut net.activation, Activation::Swish);
     fill(&mut net.residual, false);
     fill(&mut net.actnorm, !kernel_known);
+    fill(&mut net.log_coordinates, LogCoordinates::new(manifold).is_some());
     fill(&mut net.time_pairs, 4);
     let f_max = (1.0 / scales.small).clamp(4.0, 1e4);
     let features = match f_max {
@@ -297,6 +299,7 @@ pub(crate) fn train_config(settings: &Settings, m: usize) -> Result<TrainConfig>
         s_min,
         s_from,
         t_end,
+        log_coordinates: settings.net.log_coordinates.unwrap_or(false),
         batch: train.batch.with_context(need("train.batch"))?,
         schedule: Schedule {
             base: train.rate.with_context(need("train.rate"))?,

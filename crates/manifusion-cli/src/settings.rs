@@ -111,6 +111,8 @@ pub(crate) struct NetSettings {
     pub(crate) activation: Option<manifusion::nn::Activation>,
     pub(crate) residual: Option<bool>,
     pub(crate) actnorm: Option<bool>,
+    /// Whether the network sees the logarithm of points of hyperbolic space, not their coordinates.
+    pub(crate) log_coordinates: Option<bool>,
     /// Pairs of sines of log s; 0 is the paper's plain s.
     pub(crate) time_pairs: Option<usize>,
     /// Damped Fourier features; 0 is none.

@@ -199,14 +199,11 @@ fn read(settings: &mut Settings) -> Result<(Dataset, String)> {
         "no data: give --data FILE, or --data synthetic:NAME (see 'manifusion data list')",
     )?;
     if let Some(name) = synthetic_name(&source) {
-        let set = Synthetic::new(name)?;
-        let own = set.manifold().name();
-        if let Some(asked) = &settings.manifold
-            && parse(asked)?.name() != own
-        {
-            bail!("{source} lives on {own}, not on {asked}");
+        let mut set = Synthetic::new(name)?;
+        if let Some(asked) = &settings.manifold {
+            set = set.on(&parse(asked)?)?;
         }
-        settings.manifold = Some(own);
+        settings.manifold = Some(set.manifold().name());
         return Ok((generate(&set, settings)?, source));
     }
     let spec = settings.manifold.as_deref().context(

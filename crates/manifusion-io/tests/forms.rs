@@ -225,7 +225,7 @@ fn random_points(manifold: &dyn Manifold, count: u64) -> Vec<f64> {
     for row in 0..count {
         let mut point = vec![0.0; manifold.ambient_dim()];
         let mut stream = streams.stream(row, 0);
-        if let Kind::Hyperboloid { dim, curvature } = manifold.kind() {
+        if let Kind::Hyperboloid { dim, curvature, .. } = manifold.kind() {
             let v: Vec<f64> = (0..dim).map(|_| 3.0 * stream.normal()).collect();
             Lorentz::new(dim, curvature).unwrap().exp_origin(&v, &mut point);
         } else if !manifold.sample_uniform(&mut stream, &mut point).unwrap() {

@@ -19,7 +19,7 @@ const RADIUS: f64 = 240.0;
 
 /// The picture of [`Kind::Disk`].
 pub(crate) fn draw(source: &PlotSource<'_>, options: &Options) -> Result<Picture> {
-    let Space::Hyperboloid { dim: 2, curvature } = source.manifold.kind() else {
+    let Space::Hyperboloid { dim: 2, curvature, .. } = source.manifold.kind() else {
         return Err(source.wrong_manifold(Kind::Disk, "hyperbolic:2"));
     };
     let data = source.require_data(Kind::Disk)?;

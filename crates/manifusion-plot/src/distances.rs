@@ -30,7 +30,7 @@ fn distance(manifold: &dyn Manifold, x: &[f64], y: &[f64]) -> f64 {
             .sqrt(),
         // |R − S|² = 8 sin²(ω/2).
         Space::Orthogonal { n: 3, special: true } => arc((0.5 * chord2()).sqrt()),
-        Space::Hyperboloid { dim, curvature } => {
+        Space::Hyperboloid { dim, curvature, .. } => {
             Lorentz::new(dim, curvature).map_or(f64::NAN, |space| space.distance(x, y))
         }
         Space::Product => {

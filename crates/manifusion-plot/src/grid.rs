@@ -4,7 +4,7 @@ use std::f64::consts::TAU;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use manifusion::manifold::{Hyperboloid, Kind as Space};
+use manifusion::manifold::{Hyperboloid, Kind as Space, Metric};
 use manifusion::rows::Rows;
 
 use crate::error::{PlotError, Result, write_file};
@@ -102,8 +102,8 @@ impl Grid {
         match source.manifold.kind() {
             Space::Sphere { dim: 2 } => Self::sphere(source, side(evaluations, 2.0)?),
             Space::Torus { dim: 2 } => Self::torus(source, side(evaluations, 1.0)?),
-            Space::Hyperboloid { dim: 2, curvature } => {
-                Self::disk(source, options.measure, curvature, side(evaluations, 3.0)?)
+            Space::Hyperboloid { dim: 2, curvature, metric } => {
+                Self::disk(source, options.measure, curvature, metric, side(evaluations, 3.0)?)
             }
             Space::Euclidean { dim: 2 } => Self::plane(source, side(evaluations, 1.0)?),
             _ => Err(PlotError::WrongManifold {
@@ -161,9 +161,16 @@ impl Grid {
     }
 
     /// Angle and distance from the origin, as far out as the points at hand reach and a little further.
-    fn disk(source: &PlotSource<'_>, measure: Measure, curvature: f64, n: usize) -> Result<Self> {
+    fn disk(
+        source: &PlotSource<'_>,
+        measure: Measure,
+        curvature: f64,
+        metric: Metric,
+        n: usize,
+    ) -> Result<Self> {
         let space = Hyperboloid::new(2, curvature)
-            .map_err(|_| source.wrong_manifold(Kind::Disk, "hyperbolic:2 with a finite K < 0"))?;
+            .map_err(|_| source.wrong_manifold(Kind::Disk, "hyperbolic:2 with a finite K < 0"))?
+            .with_metric(metric);
         let root = (-curvature).sqrt();
         let points = [source.data, source.samples].into_iter().flatten();
         let farthest = points
@@ -181,17 +188,18 @@ impl Grid {
                 [height, radius * cos, radius * sin]
             })
             .collect();
-        let euclid = source.log_density(&points)?;
-        let mut volume = Vec::with_capacity(euclid.len());
-        let mut log_density = Vec::with_capacity(euclid.len());
-        for (((_, r), log_p), point) in cells(&x, &y).zip(euclid).zip(points.chunks_exact(3)) {
+        let own = source.log_density(&points)?;
+        let mut volume = Vec::with_capacity(own.len());
+        let mut log_density = Vec::with_capacity(own.len());
+        for (((_, r), log_p), point) in cells(&x, &y).zip(own).zip(points.chunks_exact(3)) {
             // ∫ sinh(√|K| r)/√|K| dr dθ over the cell; vol_E = vol_L·p_L/p_E.
             let half = 0.5 * root * y.step;
             let lorentz = x.step.to_radians() * 2.0 * (root * r).sinh() * half.sinh() / -curvature;
+            let log_p = log_p + space.log_lorentz_over_own(point);
             let log_ratio = space.log_lorentz_over_euclid(point);
             let (log_p, cell) = match measure {
-                Measure::Lorentz => (log_p + log_ratio, lorentz),
-                Measure::Euclid => (log_p, lorentz * log_ratio.exp()),
+                Measure::Lorentz => (log_p, lorentz),
+                Measure::Euclid => (log_p - log_ratio, lorentz * log_ratio.exp()),
             };
             log_density.push(log_p);
             volume.push(cell);

@@ -34,6 +34,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         times: TimeSampling::LogUniform,
         s_min,
         s_from: s_min,
+        log_coordinates: false,
         t_end,
         batch: 512,
         schedule: Schedule {

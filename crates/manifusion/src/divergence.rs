@@ -7,6 +7,8 @@
 //! because P·DP·P = 0: the derivative of the projection only sees the normal part of f. With f = Pf this is
 //! the paper's `eq:riem-div-ambient`. Neither e nor H depends on the field, so geometry enters a loss as
 //! constant arrays, [`Probes`], and the field supplies its value and (∂f/∂x)e.
+//!
+//! Where vectors are coefficients in a frame field V (see [`Manifold::velocity`]) the derivative is taken along Ve, and h is ∇·V.
 
 use crate::error::{ShapeError, SolveError};
 use crate::linalg::{axpy, dot, orthonormalise_rows, scratch};
@@ -51,6 +53,8 @@ pub struct Probes {
     pub per_row: usize,
     /// Directions, rows × `per_row` × m.
     pub e: Vec<f64>,
+    /// Their velocities in ℝᵐ where the metric is not induced; else empty.
+    moved: Vec<f64>,
     /// The vector that multiplies f, rows × m.
     pub h: Vec<f64>,
     /// w: one for exact traces, 1/probes for Hutchinson's.
@@ -160,7 +164,22 @@ impl Probes {
             }
             manifold.mean_curvature(x, h);
         }
+        self.moved.clear();
+        if !manifold.metric_is_induced() {
+            self.moved.extend_from_slice(&self.e);
+            let blocks = self.moved.chunks_exact_mut(self.per_row * m);
+            for (x, block) in x.rows().zip(blocks) {
+                for e in block.chunks_exact_mut(m) {
+                    manifold.velocity(x, e);
+                }
+            }
+        }
         Ok(())
+    }
+
+    /// Where a field is to be differentiated: the velocities of the directions, rows × `per_row` × m.
+    pub fn velocities(&self) -> &[f64] {
+        if self.moved.is_empty() { &self.e } else { &self.moved }
     }
 
     /// `div ← ∇_g·(P f)` from the field's values `f` (n × m) and derivatives `jf_e` (n·per_row × m).

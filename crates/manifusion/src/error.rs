@@ -111,6 +111,16 @@ pub enum SpecError {
         /// The names that are understood.
         allowed: &'static str,
     },
+    /// A generated data set was asked for on another manifold.
+    #[error("synthetic:{name} lives on {own}, not on {found}")]
+    DataLiesOn {
+        /// The set.
+        name: &'static str,
+        /// Its manifold.
+        own: String,
+        /// What was asked for.
+        found: String,
+    },
     /// The part after the colon does not parse.
     #[error("'{spec}': {problem}; expected {expected}")]
     Malformed {

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use crate::divergence::{Estimator, Probes};
 use crate::error::SolveError;
 use crate::linalg::{axpy, dot};
-use crate::manifold::Manifold;
+use crate::manifold::{LogCoordinates, Manifold};
 use crate::rng::Streams;
 use crate::rows::Rows;
 
 /// The variational field a(x, s): a trained network, or a score that is known.
 pub trait Field: Debug + Send + Sync {
-    /// `a ← a(x, s)`, n × m, and `jvp ← (∂a/∂x) e` for `per_row` directions of each row (`e` and `jvp` are n × per_row × m). The normal
+    /// `a ← a(x, s)`, n × m, and `jvp ← (∂a/∂x) e` for the `per_row` directions of each row (`e` and `jvp` are n × per_row × m). The normal
     /// part of a is ignored by everything that uses it.
     fn eval(
         &self,
@@ -75,6 +75,35 @@ impl Field for FrozenBelow {
     }
 }
 
+/// A field that is given in other coordinates of the point: a network that sees logarithms.
+#[derive(Clone, Debug)]
+pub struct InLogCoordinates {
+    /// The field as a function of the coordinates.
+    pub field: Arc<dyn Field>,
+    /// The coordinates.
+    pub coordinates: LogCoordinates,
+}
+
+impl Field for InLogCoordinates {
+    fn eval(
+        &self,
+        x: Rows<'_>,
+        s: &[f64],
+        per_row: usize,
+        e: &[f64],
+        a: &mut [f64],
+        jvp: &mut [f64],
+    ) -> Result<(), SolveError> {
+        let m = x.width();
+        let (mut seen, mut moved) = (x.as_slice().to_vec(), e.to_vec());
+        let block = per_row * m;
+        for (i, x) in seen.chunks_exact_mut(m).enumerate() {
+            self.coordinates.apply(x, &mut moved[i * block..(i + 1) * block]);
+        }
+        self.field.eval(Rows::new(&seen, m)?, s, per_row, &moved, a, jvp)
+    }
+}
+
 /// Value, norm and divergence of P a on a batch, with the buffers that they need.
 #[derive(Clone, Debug)]
 pub struct FieldValues {
@@ -85,13 +114,16 @@ pub struct FieldValues {
     pub a: Vec<f64>,
     /// ∇_g·(P a), n.
     pub div: Vec<f64>,
+    /// ∇_g·(P a) − ⟨h, P a⟩, n: twice the drift between the Stratonovich and the Itô integral of a·dB. The divergence itself where the metric
+    /// is induced, h being normal there.
+    pub trace: Vec<f64>,
 }
 
 impl FieldValues {
     /// Buffers for divergences by this estimator.
     pub fn new(estimator: Estimator) -> Self {
-        let (jvp, a, div) = (Vec::new(), Vec::new(), Vec::new());
-        Self { estimator, probes: Probes::default(), jvp, a, div }
+        let (jvp, a, div, trace) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Self { estimator, probes: Probes::default(), jvp, a, div, trace }
     }
 
     /// P a alone, without a divergence.
@@ -125,11 +157,14 @@ impl FieldValues {
         self.a.resize(x.as_slice().len(), 0.0);
         self.jvp.resize(self.probes.e.len(), 0.0);
         self.div.resize(x.len(), 0.0);
-        field.eval(x, s, self.probes.per_row, &self.probes.e, &mut self.a, &mut self.jvp)?;
+        let (per_row, e) = (self.probes.per_row, self.probes.velocities());
+        field.eval(x, s, per_row, e, &mut self.a, &mut self.jvp)?;
         let (a, jvp) = (Rows::new(&self.a, m)?, Rows::new(&self.jvp, m)?);
         self.probes.divergence(a, jvp, &mut self.div)?;
-        for (x, a) in x.rows().zip(self.a.chunks_exact_mut(m)) {
+        self.trace.clear();
+        for (i, (x, a)) in x.rows().zip(self.a.chunks_exact_mut(m)).enumerate() {
             manifold.project_tangent(x, a);
+            self.trace.push(self.div[i] - dot(&self.probes.h[i * m..(i + 1) * m], a));
         }
         check_finite("the field", s, m, &self.a)?;
         check_finite("the divergence", s, 1, &self.div)

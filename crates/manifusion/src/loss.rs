@@ -4,7 +4,7 @@ use crate::divergence::{Estimator, Probes};
 use crate::error::SolveError;
 use crate::kernel::TransitionKernel;
 use crate::linalg::{dot, scratch};
-use crate::manifold::Manifold;
+use crate::manifold::{LogCoordinates, Manifold};
 use crate::nn::{Directions, FieldInput, RowLoss, ShardCotangents, ShardValues};
 use crate::prior::Prior;
 use crate::rng::Streams;
@@ -29,6 +29,10 @@ pub struct LossBatch {
     pub s: Vec<f64>,
     /// The factor of each row: 1/(n q(s)).
     pub weight: Vec<f64>,
+    /// Coordinates in which the network sees points, if not those of ℝᵐ.
+    coordinates: Option<LogCoordinates>,
+    /// Y_s and the directions' velocities in these coordinates.
+    seen: (Vec<f64>, Vec<f64>),
     /// Directions and H for the implicit form.
     probes: Probes,
     /// ∇_g·U₀, n; implicit form.
@@ -41,6 +45,12 @@ impl LossBatch {
     /// Room for `n` rows of `m` coordinates.
     pub fn new(n: usize, m: usize) -> Self {
         Self { y: vec![0.0; n * m], s: vec![0.0; n], weight: vec![0.0; n], ..Self::default() }
+    }
+
+    /// The same with the network in other coordinates.
+    #[must_use]
+    pub fn with_coordinates(self, coordinates: Option<LogCoordinates>) -> Self {
+        Self { coordinates, ..self }
     }
 
     /// Fills what the chosen form needs from `y` and `s` (and, for the denoising form, the starting points `y0`).
@@ -72,6 +82,16 @@ impl LossBatch {
                 kernel.score_rows(y0, y, &self.s, RowsMut::new(&mut self.target, m)?)?;
             }
         }
+        if let Some(coordinates) = &self.coordinates {
+            let (x, e) = &mut self.seen;
+            x.clone_from(&self.y);
+            e.clear();
+            e.extend_from_slice(self.probes.velocities());
+            let block = self.probes.per_row * m;
+            for (i, x) in x.chunks_exact_mut(m).enumerate() {
+                coordinates.apply(x, &mut e[i * block..(i + 1) * block]);
+            }
+        }
         Ok(())
     }
 
@@ -84,8 +104,12 @@ impl LossBatch {
 
     /// Where the network is to be evaluated.
     pub fn input(&self, m: usize) -> Result<FieldInput<'_>, SolveError> {
-        let directions = Directions { per_row: self.probes.per_row, e: &self.probes.e, e_s: &[] };
-        Ok(FieldInput { x: Rows::new(&self.y, m)?, s: &self.s, directions })
+        let (x, e) = match &self.coordinates {
+            Some(_) => (self.seen.0.as_slice(), self.seen.1.as_slice()),
+            None => (self.y.as_slice(), self.probes.velocities()),
+        };
+        let directions = Directions { per_row: self.probes.per_row, e, e_s: &[] };
+        Ok(FieldInput { x: Rows::new(x, m)?, s: &self.s, directions })
     }
 
     /// The loss as the network's gradient takes it.

@@ -97,9 +97,13 @@ impl OdeSystem for GenerativeOde<'_> {
         rows: &[usize],
         t: &[f64],
         y: Rows<'_>,
-        out: RowsMut<'_>,
+        mut out: RowsMut<'_>,
     ) -> Result<(), SolveError> {
-        self.0.eval(rows, t, y, out)
+        self.0.eval(rows, t, y, RowsMut::new(out.as_mut_slice(), y.width())?)?;
+        for (y, out) in y.rows().zip(out.rows_mut()) {
+            self.0.model.manifold.velocity(y, out);
+        }
+        Ok(())
     }
 
     fn retract(&self, y: &mut [f64]) -> Result<(), PointError> {

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use common::{golden, number, rows, vector};
 use manifusion::divergence::{Estimator, Probes};
-use manifusion::manifold::{Hyperboloid, Lorentz, Manifold, Orthogonal, parse};
-use manifusion::prior::{HyperbolicNormal, LongRun, LongRunOptions, Prior, Uniform};
+use manifusion::manifold::{Hyperboloid, Lorentz, Manifold, Metric, Orthogonal, parse};
+use manifusion::prior::{HyperbolicNormal, LongRun, LongRunOptions, Prior, Uniform, default_prior};
 use manifusion::rng::Streams;
 use manifusion::rows::Rows;
 use serde_json::Value;
@@ -71,7 +71,7 @@ fn divergence(manifold: &dyn Manifold, estimator: Estimator, x: &[f64], sine: f6
         .unwrap();
     let f = field(x, sine);
     let jf: Vec<f64> =
-        probes.e.chunks_exact(m).flat_map(|e| field_derivative(x, e, sine)).collect();
+        probes.velocities().chunks_exact(m).flat_map(|e| field_derivative(x, e, sine)).collect();
     let mut div = [0.0];
     probes.divergence(Rows::new(&f, m).unwrap(), Rows::new(&jf, m).unwrap(), &mut div).unwrap();
     div[0]
@@ -259,6 +259,65 @@ fn hyperbolic_prior_curvature_and_divergences() {
             .sum();
         let found = lorentz.divergence_from_chart(&x, &tangent, flat);
         close(found, number(&row, "div_le"), 1e-7, &what);
+    }
+}
+
+/// With g_L: the divergence from coefficients and the frame's own divergences is that of the velocities in internal coordinates; U₀ is half
+/// the gradient of log p₀, and its divergence that of its velocities.
+#[test]
+fn the_lorentz_metric_has_its_own_divergence_and_prior() {
+    for (d, k) in [(1, -1.0), (2, -1.0), (3, -0.5), (4, -3.0)] {
+        let space = Hyperboloid::new(d, k).unwrap().with_metric(Metric::Lorentz);
+        let lorentz = Lorentz::on(space);
+        let manifold: Arc<dyn Manifold> = Arc::new(space);
+        let prior = default_prior(&manifold).unwrap();
+        let streams = Streams::new(5, "lorentz-points");
+        for row in 0..12 {
+            let size = [1e-9, 3e-3, 0.3, 1.0, 3.0, 20.0][row % 6];
+            let mut y = vec![0.0; d];
+            streams.fill_normal(row as u64, d as u64, 0, &mut y);
+            y.iter_mut().for_each(|y| *y *= size);
+            let point = |y: &[f64]| [&[space.height(y)], y].concat();
+            let x = point(&y);
+            let what = format!("d = {d}, K = {k}, y = {y:?}");
+            // ∂f/∂yᵢ, by differences of fourth order.
+            let slope = |f: &dyn Fn(&[f64]) -> f64, i: usize| {
+                let h = 1e-3 * (1.0 + y[i].abs());
+                let at = |t: f64| {
+                    let mut moved = y.clone();
+                    moved[i] += t * h;
+                    f(&point(&moved))
+                };
+                (8.0 * (at(1.0) - at(-1.0)) - (at(2.0) - at(-2.0))) / (12.0 * h)
+            };
+            let drift = |x: &[f64]| {
+                let mut u = vec![0.0; d + 1];
+                prior.drift(x, &mut u);
+                u
+            };
+            let chart_divergence = |coefficients: &dyn Fn(&[f64]) -> Vec<f64>| {
+                let velocity = |x: &[f64]| {
+                    let mut u = coefficients(x);
+                    u[0] = 0.0;
+                    space.velocity(x, &mut u);
+                    u
+                };
+                let flat: f64 = (0..d).map(|i| slope(&|x| velocity(x)[1 + i], i)).sum();
+                lorentz.divergence_from_chart(&x, &velocity(&x), flat)
+            };
+            let found = divergence(&space, Estimator::Frame, &x, 0.0);
+            close(found, chart_divergence(&|x| field(x, 0.0)), 1e-7, &what);
+            close(prior.drift_divergence(&x), chart_divergence(&drift), 1e-7, &what);
+            // ⟨U₀, e_j⟩ = ½ V_j(log p₀).
+            let gradient: Vec<f64> = (0..d).map(|i| slope(&|x| prior.log_density(x), i)).collect();
+            for j in 0..d {
+                let mut e = vec![0.0; d + 1];
+                e[1 + j] = 1.0;
+                space.velocity(&x, &mut e);
+                let along: f64 = gradient.iter().zip(&e[1..]).map(|(g, e)| g * e).sum();
+                close(drift(&x)[1 + j], 0.5 * along, 1e-7, &what);
+            }
+        }
     }
 }
 

@@ -286,7 +286,13 @@ impl Field for PriorScore {
 
 #[test]
 fn the_prior_is_its_own_model_on_the_hyperboloid() {
-    let manifold = parse("hyperbolic:2").unwrap();
+    for spec in ["hyperbolic:2", "hyperbolic:2,metric=lorentz"] {
+        prior_as_model(spec);
+    }
+}
+
+fn prior_as_model(spec: &str) {
+    let manifold = parse(spec).unwrap();
     let prior = default_prior(&manifold).unwrap();
     let field = Arc::new(PriorScore(Arc::clone(&manifold), Arc::clone(&prior)));
     let model = Diffusion { manifold, prior, field, s_min: 1e-3, t_end: 3.0 };

@@ -8,7 +8,7 @@ use manifusion::error::PointError;
 use manifusion::manifold::{Manifold, Parametrisation, Parametrised, Product, Real, parse};
 use manifusion::rng::Streams;
 
-const SPECS: [&str; 25] = [
+const SPECS: [&str; 27] = [
     "sphere:1",
     "sphere:2",
     "sphere:3",
@@ -21,6 +21,8 @@ const SPECS: [&str; 25] = [
     "hyperbolic:3,K=-0.5",
     "hyperbolic:2,K=-2,pi=closest",
     "hyperbolic:2,K=-25",
+    "hyperbolic:2,metric=lorentz",
+    "hyperbolic:3,K=-0.5,metric=lorentz*sphere:2",
     "sphere:60",
     "level:x^2+y^2+z^2-0.0001",
     "level:x^2+y^2-0.01",

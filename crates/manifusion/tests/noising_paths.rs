@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use common::{golden, kolmogorov_smirnov, mean_se, number, rows};
 use manifusion::error::SolveError;
-use manifusion::manifold::{Lorentz, Manifold, parse};
+use manifusion::manifold::{Hyperboloid, Lorentz, Manifold, Metric, parse};
 use manifusion::path::{NoisingPath, PathChoice};
 use manifusion::prior::{Prior, default_prior};
 use manifusion::rng::Streams;
 use manifusion::rows::{Rows, RowsMut};
-use manifusion::sde::{LorentzBrownian, integrate_fixed};
+use manifusion::sde::{Heun, NoDrift, integrate_fixed};
 
 fn path(spec: &str, choice: PathChoice) -> (Arc<dyn Manifold>, Arc<dyn Prior>, NoisingPath) {
     let manifold = parse(spec).unwrap();
@@ -168,7 +168,13 @@ fn exact_and_heun_agree_in_law() {
 /// Started in the prior the noise stays in it: |y|² and y₀² on H² and ℝ^d, where a missing area factor in U₀ shows.
 #[test]
 fn priors_are_stationary() {
-    for spec in ["hyperbolic:2", "hyperbolic:3,K=-0.5", "euclidean:3"] {
+    for spec in [
+        "hyperbolic:2",
+        "hyperbolic:3,K=-0.5",
+        "hyperbolic:3,K=-0.5,metric=lorentz",
+        "hyperbolic:2,metric=lorentz",
+        "euclidean:3",
+    ] {
         let (manifold, prior, path) = path(spec, PathChoice::Heun { steps: 200 });
         let (m, n) = (manifold.ambient_dim(), 40_000);
         let streams = Streams::new(7, "stationary");
@@ -223,6 +229,7 @@ fn the_noise_is_reversible() {
         ("sphere:2", PathChoice::Exact),
         ("so:3", PathChoice::Exact),
         ("hyperbolic:2", PathChoice::Heun { steps: 100 }),
+        ("hyperbolic:2,metric=lorentz", PathChoice::Heun { steps: 100 }),
         ("level:x^2+y^2/4+z^2-1", PathChoice::Heun { steps: 50 }),
     ] {
         let (manifold, prior, path) = path(spec, choice);
@@ -256,7 +263,8 @@ fn lorentz_brownian_motion_grows_as_it_must() {
         for row in x.chunks_exact_mut(dim + 1) {
             space.exp_origin(&vec![0.0; dim], row);
         }
-        let mut stepper = LorentzBrownian::new(space);
+        let manifold = Hyperboloid::new(dim, k).unwrap().with_metric(Metric::Lorentz);
+        let mut stepper = Heun::new(&manifold, NoDrift, 1.0);
         let (t0, t1) = (vec![0.0; n], vec![s; n]);
         integrate_fixed(&mut stepper, &Streams::new(1, "lorentz"), 0, &t0, &t1, 50, &mut x)
             .unwrap();

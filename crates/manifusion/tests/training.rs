@@ -42,6 +42,7 @@ fn config(m: usize, t_end: f64, loss: LossKind, steps: u64) -> TrainConfig {
         times: TimeSampling::LogUniform,
         s_min,
         s_from: s_min,
+        log_coordinates: false,
         t_end,
         batch: 256,
         schedule: Schedule {
@@ -76,14 +77,19 @@ fn short_runs_learn() {
         ("torus-mixture", 15.0, LossKind::Implicit(hutchinson), 2500),
         ("so3-modes", 12.0, LossKind::Denoising, 2500),
         ("hyperbolic-wrapped", 12.0, LossKind::Implicit(Estimator::Frame), 800),
+        ("hyperbolic-mixture", 12.0, LossKind::Implicit(Estimator::Frame), 800),
         ("plane-moons", 12.0, LossKind::Denoising, 2500),
     ] {
-        let set = Synthetic::new(name).unwrap();
+        let mut set = Synthetic::new(name).unwrap();
+        if name == "hyperbolic-mixture" {
+            set = set.on(&parse("hyperbolic:2,metric=lorentz").unwrap()).unwrap();
+        }
         let manifold = Arc::clone(set.manifold());
         let m = manifold.ambient_dim();
         let prior = default_prior(&manifold).unwrap();
         let mut config = config(m, t_end, loss, steps);
-        config.net.actnorm = name.starts_with("hyperbolic");
+        config.net.actnorm = name == "hyperbolic-wrapped";
+        config.log_coordinates = name == "hyperbolic-mixture";
         let mut trainer =
             Trainer::new(manifold, Arc::clone(&prior), set.sample(5000, 1).unwrap(), config)
                 .unwrap();

@@ -136,8 +136,9 @@ fn sample_point(
             }
             return Ok(());
         }
-        Kind::Hyperboloid { dim, curvature } => {
-            return HyperbolicNormal::new(Hyperboloid::valid(dim, curvature)).sample(stream, x);
+        Kind::Hyperboloid { dim, curvature, metric } => {
+            let space = Hyperboloid::valid(dim, curvature, metric);
+            return HyperbolicNormal::new(space).sample(stream, x);
         }
         _ => {}
     }

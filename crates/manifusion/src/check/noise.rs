@@ -20,6 +20,10 @@ pub(super) fn check(
     draws: usize,
     streams: &Streams,
 ) -> Result<Vec<Check>, SolveError> {
+    if !manifold.metric_is_induced() {
+        // The mean of the coordinates obeys no law that the trait knows.
+        return Ok(Vec::new());
+    }
     let m = manifold.ambient_dim();
     // Only the drift matters here: a manifold without a closed-form volume is taken as driftless, which spares the
     // long run for its volume.

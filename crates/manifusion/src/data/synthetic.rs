@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::error::{PointError, SpecError};
 use crate::kernel::{rotation_kernel, wrapped_normal};
 use crate::linalg::{dot, log_sum_exp, norm, rotation_matrix, scale, times};
-use crate::manifold::{Lorentz, Manifold, parse};
+use crate::manifold::{Kind, Lorentz, Manifold, parse};
 use crate::rng::{Stream, Streams};
 
 /// Names that [`Synthetic::new`] understands.
@@ -100,6 +100,27 @@ impl Synthetic {
             _ => ("hyperbolic:2", hyperbolic_law(name)?),
         };
         Ok(Self { name, manifold: parse(spec)?, law })
+    }
+
+    /// The same law on a manifold that has the same points: the hyperbolic sets with either metric. An error for any other one.
+    pub fn on(mut self, manifold: &Arc<dyn Manifold>) -> Result<Self, SpecError> {
+        if manifold.name() == self.manifold.name() {
+            return Ok(self);
+        }
+        if let (
+            Law::Hyperbolic(space, _) | Law::HyperbolicPlane(space, _),
+            Kind::Hyperboloid { metric, .. },
+        ) = (&mut self.law, manifold.kind())
+        {
+            let points = space.points().with_metric(metric);
+            if points.name() == manifold.name() {
+                *space = Lorentz::on(points);
+                self.manifold = Arc::new(points);
+                return Ok(self);
+            }
+        }
+        let own = self.manifold.name();
+        Err(SpecError::DataLiesOn { name: self.name, own, found: manifold.name() })
     }
 
     /// Its name.
@@ -222,7 +243,7 @@ impl Synthetic {
                 let lorentz = mixture(
                     parts.iter().map(|(mean, std)| space.wrapped_normal_log_density(mean, std, x)),
                 );
-                lorentz - space.points().log_lorentz_over_euclid(x)
+                lorentz - space.points().log_lorentz_over_own(x)
             }
             Law::HyperbolicPlane(space, plane) => {
                 let mut v = [0.0; 2];
@@ -240,7 +261,7 @@ impl Synthetic {
                         if inside { -(8.0 * SIDE * SIDE).ln() } else { f64::NEG_INFINITY }
                     }
                 };
-                flat - space.log_exp_jacobian(norm(&v)) - space.points().log_lorentz_over_euclid(x)
+                flat - space.log_exp_jacobian(norm(&v)) - space.points().log_lorentz_over_own(x)
             }
             Law::Moons => {
                 let variance = MOON_STD * MOON_STD;

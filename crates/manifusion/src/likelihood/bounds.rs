@@ -43,7 +43,8 @@ pub struct BoundOptions {
 pub enum ItoRule {
     /// Σ a(Y_k)·ΔB_k, as in the paper. Its mean is zero at any step, its error per step of order Δ.
     LeftPoint,
-    /// Σ ½(a(Y_k) + a(Y_{k+1}))·ΔB_k − ½∫∇_g·(Pa) ds, the same integral in Stratonovich form. Its error per step is of order Δ^{3/2}.
+    /// Σ ½(a(Y_k) + a(Y_{k+1}))·ΔB_k − ½∫∇_g·(Pa) ds, the same integral in Stratonovich form (with ΣV_j(aⱼ) for the divergence where the metric is
+    /// not induced). Its error per step is of order Δ^{3/2}.
     Stratonovich,
 }
 
@@ -155,7 +156,7 @@ struct Seen {
     point: Vec<f64>,
     /// P a.
     a: Vec<f64>,
-    /// ½|Pa|² + ∇_g·(Pa − U₀), without the half of ∇_g·(Pa) that the Stratonovich rule takes out.
+    /// ½|Pa|² + ∇_g·(Pa − U₀), without the half of the trace that the Stratonovich rule takes out.
     integrand: f64,
 }
 
@@ -216,8 +217,11 @@ impl<'a> WeightedPath<'a> {
             )
             .map_err(|error| error.map_row(|j| wanted[j]))?;
         for (j, (point, a)) in x.chunks_exact(m).zip(self.values.a.chunks_exact(m)).enumerate() {
-            let share = if self.rule == ItoRule::Stratonovich { 0.5 } else { 1.0 };
-            let div = share * self.values.div[j] - prior.drift_divergence(point);
+            let taken = match self.rule {
+                ItoRule::Stratonovich => 0.5 * self.values.trace[j],
+                ItoRule::LeftPoint => 0.0,
+            };
+            let div = self.values.div[j] - taken - prior.drift_divergence(point);
             let integrand = 0.5 * self.values.norm2(j) + div;
             let seen = self.seen.entry(numbers[j]).or_default();
             if seen.len() == MEMORY {

@@ -75,6 +75,7 @@ impl OdeSystem for Flow<'_> {
             for (out, a) in out.iter_mut().zip(&self.values.a[i * m..(i + 1) * m]) {
                 *out -= 0.5 * a;
             }
+            manifold.velocity(x, &mut out[..m]);
             out[m] = prior.drift_divergence(x) - 0.5 * self.values.div[i];
         }
         Ok(())

@@ -1,11 +1,21 @@
-//! The hyperboloid H^d_K ⊂ ℝ^{d+1} with the metric g_E induced by the *Euclidean* product, as the paper
-//! models it (appendix `app:hyperbolics`). For the Lorentz metric g_L on the same points see
-//! [`Lorentz`](super::Lorentz).
+//! The hyperboloid H^d_K ⊂ ℝ^{d+1}: with the metric g_E induced by the *Euclidean* product, as the paper
+//! models it (appendix `app:hyperbolics`), or with the Lorentz metric g_L, its named alternative, for data far from the origin.
 
 use super::sphere::reflected_frame;
 use super::{Kind, MAX_DIM, Manifold, check_dim, check_finite};
 use crate::error::{PointError, SpecError};
-use crate::linalg::{dot, scale, scratch};
+use crate::linalg::{axpy, dot, scale, scratch};
+
+/// Which metric the hyperboloid carries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Metric {
+    /// g_E, induced by the ambient Euclidean product: nearly a flat cone far out.
+    #[default]
+    Euclidean,
+    /// g_L of constant curvature K: hyperbolic space proper. Vectors are coefficients in the frame that is carried along the
+    /// geodesics from the origin, in the places 1 … d; place 0 is always 0.
+    Lorentz,
+}
 
 /// {x = (x₀, y) : ⟨x,x⟩_L = −x₀² + |y|² = 1/K, x₀ > 0}, K < 0.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -13,6 +23,7 @@ pub struct Hyperboloid {
     dim: usize,
     curvature: f64,
     closest: bool,
+    metric: Metric,
 }
 
 /// |K||y|² above which the Lorentz norm −x₀² + |y|² has lost too many digits to rescale by: there π keeps y
@@ -26,12 +37,18 @@ impl Hyperboloid {
             return Err(SpecError::Curvature { found: curvature });
         }
         let dim = check_dim("hyperbolic", dim, 1, MAX_DIM)?;
-        Ok(Self { dim, curvature, closest: false })
+        Ok(Self::valid(dim, curvature, Metric::Euclidean))
     }
 
     /// The space of a [`Kind`], whose parameters have been checked.
-    pub(crate) fn valid(dim: usize, curvature: f64) -> Self {
-        Self { dim, curvature, closest: false }
+    pub(crate) fn valid(dim: usize, curvature: f64, metric: Metric) -> Self {
+        Self { dim, curvature, closest: false, metric }
+    }
+
+    /// The same points with this metric.
+    #[must_use]
+    pub fn with_metric(self, metric: Metric) -> Self {
+        Self { metric, ..self }
     }
 
     /// The same space with the true Euclidean closest point as π, by root finding.
@@ -68,6 +85,19 @@ impl Hyperboloid {
     pub fn log_lorentz_over_euclid(&self, x: &[f64]) -> f64 {
         let y = &x[1..];
         0.5 * (-2.0 * self.curvature * dot(y, y)).ln_1p()
+    }
+
+    /// log p_L − log p for a density p with respect to the volume of the space's own metric.
+    pub fn log_lorentz_over_own(&self, x: &[f64]) -> f64 {
+        match self.metric {
+            Metric::Euclidean => self.log_lorentz_over_euclid(x),
+            Metric::Lorentz => 0.0,
+        }
+    }
+
+    /// √|K|: lengths are multiplied by it to work on the unit hyperboloid.
+    fn root(&self) -> f64 {
+        (-self.curvature).sqrt()
     }
 
     /// The rescaling x/√(K⟨x,x⟩_L) (misprinted in the paper as K‖x‖_L under the root), defined for
@@ -138,7 +168,11 @@ impl Hyperboloid {
 
 impl Manifold for Hyperboloid {
     fn name(&self) -> String {
-        let closest = if self.closest { ",pi=closest" } else { "" };
+        let closest = match (self.closest, self.metric) {
+            (_, Metric::Lorentz) => ",metric=lorentz",
+            (true, _) => ",pi=closest",
+            (false, _) => "",
+        };
         if self.curvature.to_bits() == (-1.0f64).to_bits() {
             format!("hyperbolic:{}{closest}", self.dim)
         } else {
@@ -158,6 +192,10 @@ impl Manifold for Hyperboloid {
     /// projection, which is another map.
     #[inline]
     fn project_tangent(&self, x: &[f64], u: &mut [f64]) {
+        if self.metric == Metric::Lorentz {
+            u[0] = 0.0;
+            return;
+        }
         let c = (dot(&x[1..], &u[1..]) - x[0] * u[0]) / dot(x, x);
         u[0] += c * x[0];
         for (u, x) in u.iter_mut().zip(x).skip(1) {
@@ -167,6 +205,11 @@ impl Manifold for Hyperboloid {
 
     fn project_point(&self, x: &mut [f64]) -> Result<(), PointError> {
         check_finite(self, x)?;
+        if self.metric == Metric::Lorentz {
+            // The chart y is global.
+            x[0] = self.height(&x[1..]);
+            return Ok(());
+        }
         if self.closest { self.move_to_closest(x) } else { self.rescale(x) }
     }
 
@@ -176,7 +219,17 @@ impl Manifold for Hyperboloid {
         (x[0] - height).abs() / height
     }
 
+    /// For g_L the divergences of the frame: (d−1)√|K| tanh(√|K|r/2) ŷ, r the distance from the origin.
     fn mean_curvature(&self, x: &[f64], h: &mut [f64]) {
+        if self.metric == Metric::Lorentz {
+            let top = self.root() * self.height(&x[1..]);
+            let factor = -self.curvature * (self.dim as f64 - 1.0) / (1.0 + top);
+            h[0] = 0.0;
+            for (h, x) in h.iter_mut().zip(x).skip(1) {
+                *h = factor * x;
+            }
+            return;
+        }
         let xx = dot(x, x);
         let factor = -((self.dim as f64 - 1.0) + 1.0 / (-self.curvature * xx)) / xx;
         h[0] = -factor * x[0];
@@ -186,8 +239,16 @@ impl Manifold for Hyperboloid {
     }
 
     /// The radial unit vector (r, x₀ŷ)/|x|, then (0, t) for a basis t of ŷ^⊥.
+    /// For g_L the frame of the coefficients itself.
     fn frame(&self, x: &[f64], e: &mut [f64]) {
         let (d, m) = (self.dim, self.dim + 1);
+        if self.metric == Metric::Lorentz {
+            e.fill(0.0);
+            for (j, e) in e.chunks_exact_mut(m).enumerate() {
+                e[j + 1] = 1.0;
+            }
+            return;
+        }
         let r = dot(&x[1..], &x[1..]).sqrt();
         let mut direction = scratch(d);
         if r > 0.0 {
@@ -209,11 +270,28 @@ impl Manifold for Hyperboloid {
         }
     }
 
+    fn metric_is_induced(&self) -> bool {
+        self.metric == Metric::Euclidean
+    }
+
+    /// In the chart y the frame of g_L is V_j = e_j + |K| y_j y/(1 + √|K|x₀), the coordinate frame of the origin carried along the
+    /// geodesic to x; x₀ follows y.
+    fn velocity(&self, x: &[f64], u: &mut [f64]) {
+        if self.metric == Metric::Euclidean {
+            return;
+        }
+        let y = &x[1..];
+        let height = self.height(y);
+        let c = -self.curvature * dot(y, &u[1..]) / (1.0 + self.root() * height);
+        axpy(c, y, &mut u[1..]);
+        u[0] = dot(y, &u[1..]) / height;
+    }
+
     fn projects_to_closest(&self) -> bool {
-        self.closest
+        self.closest && self.metric == Metric::Euclidean
     }
 
     fn kind(&self) -> Kind {
-        Kind::Hyperboloid { dim: self.dim, curvature: self.curvature }
+        Kind::Hyperboloid { dim: self.dim, curvature: self.curvature, metric: self.metric }
     }
 }

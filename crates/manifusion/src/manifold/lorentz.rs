@@ -1,6 +1,5 @@
-//! Hyperbolic space proper: the points of [`Hyperboloid`] with the Lorentz metric g_L, the alternative
-//! that the paper names in appendix `app:hyperbolics`. Its metric is not induced by the ambient Euclidean
-//! product, so it is not a [`Manifold`](super::Manifold); it has the internal coordinates y instead.
+//! Geodesics, exponential maps, wrapped normals and volumes of the Lorentz metric g_L on the points of a [`Hyperboloid`], whichever metric
+//! that carries as a [`Manifold`](super::Manifold).
 
 use super::{Hyperboloid, Manifold};
 use crate::error::{PointError, SpecError};
@@ -39,11 +38,15 @@ fn log_sinhc(r: f64) -> f64 {
 impl Lorentz {
     /// Hyperbolic space of dimension `dim` and curvature K < 0.
     pub fn new(dim: usize, curvature: f64) -> Result<Self, SpecError> {
-        let points = Hyperboloid::new(dim, curvature)?;
-        Ok(Self { points, root: (-curvature).sqrt() })
+        Ok(Self::on(Hyperboloid::new(dim, curvature)?))
     }
 
-    /// The same set of points with the Euclidean-induced metric.
+    /// The geometry of g_L on these points.
+    pub fn on(points: Hyperboloid) -> Self {
+        Self { points, root: (-points.curvature()).sqrt() }
+    }
+
+    /// The set of points.
     pub fn points(&self) -> &Hyperboloid {
         &self.points
     }
@@ -171,24 +174,6 @@ impl Lorentz {
     /// components ṽ = V_y and their flat divergence Σᵢ ∂ṽᵢ/∂yᵢ.
     pub fn divergence_from_chart(&self, x: &[f64], field: &[f64], flat_divergence: f64) -> f64 {
         flat_divergence - dot(&x[1..], &field[1..]) / (x[0] * x[0])
-    }
-
-    /// `u ← A(y) u`, where the columns A_j = e_j + |K| y_j y/(1 + √|K| x₀) of A are a g_L-orthonormal frame in
-    /// the chart y (the coordinate frame of the origin, carried along the geodesic to x). u ∈ ℝ^d.
-    pub fn apply_frame(&self, x: &[f64], u: &mut [f64]) {
-        let y = &x[1..];
-        let c = self.root * self.root * dot(y, u) / (1.0 + self.root * x[0]);
-        axpy(c, y, u);
-    }
-
-    /// `drift ← ½Σⱼ(∇_{g_L}·A_j)A_j`, which makes dY = drift ds + A(Y)∘dB (chart y) Brownian motion of g_L:
-    /// ½Δ = ½Σ A_jA_j + ½Σ(∇·A_j)A_j. In closed form ½(d−1)|K| √|K| x₀/(1 + √|K| x₀)·y.
-    pub fn brownian_drift(&self, x: &[f64], drift: &mut [f64]) {
-        let top = self.root * x[0];
-        let factor = 0.5 * (self.dim() as f64 - 1.0) * self.root * self.root * top / (1.0 + top);
-        for (u, y) in drift.iter_mut().zip(&x[1..]) {
-            *u = factor * y;
-        }
     }
 
     /// An error unless x is a finite point of the hyperboloid.

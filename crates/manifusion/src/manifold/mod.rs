@@ -4,11 +4,15 @@
 //! matrices), as in the paper's section 2.2. Two functions define it, the tangent projection P_x and
 //! a point map π; everything else has a default that is derived from these two, and a closed form
 //! where one is known.
+//!
+//! One space has another metric, hyperbolic space with g_L. There a vector is given by its coefficients in a g-orthonormal frame
+//! field V, so that norms and projections remain those of ℝᵐ, and [`Manifold::velocity`] says how fast the point moves.
 
 mod differences;
 mod euclidean;
 mod hyperboloid;
 mod level_set;
+mod log_coordinates;
 mod lorentz;
 mod orthogonal;
 mod parametrised;
@@ -23,8 +27,9 @@ use std::sync::Arc;
 
 pub(crate) use differences::mean_curvature as mean_curvature_by_differences;
 pub use euclidean::Euclidean;
-pub use hyperboloid::Hyperboloid;
+pub use hyperboloid::{Hyperboloid, Metric};
 pub use level_set::{Constraints, Expressions, LevelSet, Real};
+pub use log_coordinates::LogCoordinates;
 pub use lorentz::Lorentz;
 pub use orthogonal::Orthogonal;
 pub use parametrised::{Parametrisation, Parametrised};
@@ -89,6 +94,16 @@ pub trait Manifold: Debug + Send + Sync {
         differences::pivoted_frame(self, x, e);
     }
 
+    /// Whether the metric is that of the ambient product. If not, vectors are coefficients in an orthonormal frame field V,
+    /// [`Manifold::velocity`] applies it, and [`Manifold::mean_curvature`] is the vector of the divergences ∇_g·V_j: what
+    /// makes ∇_g·(Va) = Σⱼ V_j(aⱼ) + ⟨h, a⟩ true on either kind of space.
+    fn metric_is_induced(&self) -> bool {
+        true
+    }
+
+    /// `u ← V_x u`: the velocity in ℝᵐ of a point that moves along the tangent vector u. Nothing to do for an induced metric.
+    fn velocity(&self, _x: &[f64], _u: &mut [f64]) {}
+
     /// log of the Riemannian volume, where it is finite and known in closed form.
     fn log_volume(&self) -> Option<f64> {
         None
@@ -148,12 +163,14 @@ pub enum Kind {
         /// d
         dim: usize,
     },
-    /// The hyperboloid H^d_K with the Euclidean-induced metric.
+    /// The hyperboloid H^d_K.
     Hyperboloid {
         /// d
         dim: usize,
         /// K < 0
         curvature: f64,
+        /// g_E or g_L.
+        metric: Metric,
     },
     /// SO(n), or O(n) when not special.
     Orthogonal {

@@ -98,6 +98,17 @@ impl Manifold for Product {
         }
     }
 
+    fn metric_is_induced(&self) -> bool {
+        self.factors.iter().all(|f| f.metric_is_induced())
+    }
+
+    fn velocity(&self, x: &[f64], u: &mut [f64]) {
+        for (start, factor) in self.blocks() {
+            let at = block(factor, start);
+            factor.velocity(&x[at.clone()], &mut u[at]);
+        }
+    }
+
     fn log_volume(&self) -> Option<f64> {
         self.factors.iter().map(|f| f.log_volume()).sum()
     }

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use super::{
-    Euclidean, Expressions, Hyperboloid, LevelSet, Manifold, Orthogonal, Product, Sphere, Stiefel,
-    Torus,
+    Euclidean, Expressions, Hyperboloid, LevelSet, Manifold, Metric, Orthogonal, Product, Sphere,
+    Stiefel, Torus,
 };
 use crate::error::SpecError;
 
 /// The forms that [`parse`] understands, for messages and help texts.
-pub const SPEC_FORMS: &str = "sphere:D, torus:D, hyperbolic:D or hyperbolic:D,K=-0.5, so:N, o:N, \
+pub const SPEC_FORMS: &str = "sphere:D, torus:D, hyperbolic:D or hyperbolic:D,K=-0.5,metric=lorentz, so:N, o:N, \
      stiefel:N,K, euclidean:D, level:EXPRESSION (such as level:x^2+y^2/4+z^2-1), and products such as \
      sphere:2*torus:3";
 
@@ -98,10 +98,11 @@ impl<'a> Fields<'a> {
 }
 
 fn hyperbolic(fields: &Fields<'_>) -> Result<Hyperboloid, SpecError> {
-    let expected = "hyperbolic:D, hyperbolic:D,K=-0.5 or hyperbolic:D,pi=closest";
+    let expected =
+        "hyperbolic:D, with K=-0.5, metric=lorentz, metric=euclidean or pi=closest after commas";
     let mut parts = fields.rest(expected)?.split(',');
     let dim = fields.parse_number(parts.next().unwrap_or(""), expected)?;
-    let (mut curvature, mut closest) = (-1.0, false);
+    let (mut curvature, mut closest, mut metric) = (-1.0, false, Metric::Euclidean);
     let mut seen = Vec::new();
     for part in parts {
         let field = part.split_once('=').map(|(key, value)| (key.trim(), value.trim()));
@@ -118,10 +119,16 @@ fn hyperbolic(fields: &Fields<'_>) -> Result<Hyperboloid, SpecError> {
                 })?;
             }
             Some(("pi", "closest")) => closest = true,
+            Some(("metric", "lorentz")) => metric = Metric::Lorentz,
+            Some(("metric", "euclidean")) => metric = Metric::Euclidean,
             _ => return Err(fields.malformed(format!("'{part}' is not understood"), expected)),
         }
     }
-    let space = Hyperboloid::new(dim, curvature)?;
+    if closest && metric == Metric::Lorentz {
+        let problem = "pi=closest is the closest point of the Euclidean metric";
+        return Err(fields.malformed(problem, expected));
+    }
+    let space = Hyperboloid::new(dim, curvature)?.with_metric(metric);
     Ok(if closest { space.with_closest_point() } else { space })
 }
 
@@ -145,6 +152,8 @@ mod tests {
             ("hyperbolic:2", 2, 3),
             ("hyperbolic:2,K=-0.5", 2, 3),
             ("hyperbolic:3,pi=closest", 3, 4),
+            ("hyperbolic:3,metric=lorentz", 3, 4),
+            ("hyperbolic:2,K=-0.5,metric=lorentz", 2, 3),
             ("so:3", 3, 9),
             ("o:3", 3, 9),
             ("stiefel:4,2", 5, 8),
@@ -173,6 +182,8 @@ mod tests {
             ("sphere:-1", "'-1' is not a whole number"),
             ("hyperbolic:2,K=1", "curvature K = 1 is not allowed"),
             ("hyperbolic:2,K=nan", "curvature K = NaN is not allowed"),
+            ("hyperbolic:2,pi=closest,metric=lorentz", "pi=closest is the closest point of"),
+            ("hyperbolic:2,metric=flat", "'metric=flat' is not understood"),
             ("hyperbolic:2,R=1", "'R=1' is not understood"),
             ("hyperbolic:2,K=-1,K=-2", "K is given twice"),
             ("hyperbolic:2,K=-1e-320", "curvature K = -0"),

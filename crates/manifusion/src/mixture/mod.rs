@@ -22,7 +22,7 @@ pub use guide::{Folds, Guide};
 use crate::density::Density;
 use crate::error::SolveError;
 use crate::linalg::norm;
-use crate::manifold::{Kind, Lorentz, Manifold};
+use crate::manifold::{Hyperboloid, Kind, Lorentz, Manifold};
 use crate::parallel;
 use crate::path::{NoisingPath, PathChoice};
 use crate::prior::Prior;
@@ -391,13 +391,8 @@ fn centred(
         let (name, value) = ("number of training points", train.len() as f64);
         return Err(SolveError::Setting { name, value, expected });
     }
-    if let Kind::Hyperboloid { dim, curvature } = manifold.kind() {
-        let space = Lorentz::new(dim, curvature).map_err(|_| SolveError::Setting {
-            name: "curvature",
-            value: curvature,
-            expected: "a hyperbolic space needs a finite K < 0",
-        })?;
-        return Ok(Centred::Wrapped(space));
+    if let Kind::Hyperboloid { dim, curvature, metric } = manifold.kind() {
+        return Ok(Centred::Wrapped(Lorentz::on(Hyperboloid::valid(dim, curvature, metric))));
     }
     Ok(Centred::Heat(Heat::new(manifold, prior, train)?))
 }

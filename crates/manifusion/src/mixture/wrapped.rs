@@ -1,5 +1,5 @@
-//! The mixture on hyperbolic space: wrapped normals of the Lorentz metric, whose heat kernel is not used (the model's noise is that
-//! of the Euclidean metric, in which no kernel is known).
+//! The mixture on hyperbolic space: wrapped normals of the Lorentz metric, whose heat kernel is not used (the model's noise
+//! has a drift to the prior, and with it no kernel is known).
 
 use super::MixtureOptions;
 use super::heat::judges;
@@ -19,7 +19,7 @@ const JUDGES: usize = 2000;
 /// Kernels this much smaller than the nearest centre's, in nats, are left out.
 const NEGLIGIBLE: f64 = 40.0;
 
-/// log of the prior's density and of every bandwidth's leave-one-out density at every judge, for the volume of g_E.
+/// log of the prior's density and of every bandwidth's leave-one-out density at every judge, for the volume of the space's own metric.
 pub(super) fn leave_one_out(
     space: &Lorentz,
     prior: &dyn Prior,
@@ -42,7 +42,7 @@ pub(super) fn leave_one_out(
     Ok(out)
 }
 
-/// log of the mean of every bandwidth's kernels (isotropic wrapped normals of g_L) at x, without the centre `skip`, for the volume of g_E.
+/// log of the mean of every bandwidth's kernels (isotropic wrapped normals of g_L) at x, without the centre `skip`, for the volume of the space's own metric.
 fn component_logs(
     space: &Lorentz,
     centres: Rows<'_>,
@@ -60,7 +60,7 @@ fn component_logs(
         })
         .collect();
     let nearest = kernels.iter().map(|k| k.0).fold(f64::INFINITY, f64::min);
-    let change = space.points().log_lorentz_over_euclid(x) + (kernels.len() as f64).ln();
+    let change = space.points().log_lorentz_over_own(x) + (kernels.len() as f64).ln();
     let d = space.dim() as f64;
     for (out, std) in out.iter_mut().zip(bandwidths) {
         let rate = 1.0 / (std * std);
@@ -75,7 +75,7 @@ fn component_logs(
     }
 }
 
-/// log p of every row, for the volume of g_E.
+/// log p of every row, for the volume of the space's own metric.
 pub(super) fn log_density(
     space: &Lorentz,
     prior: &dyn Prior,

@@ -12,7 +12,7 @@ pub use ancestral::AncestralProcess;
 
 use crate::error::{ShapeError, SolveError};
 use crate::kernel::check_time;
-use crate::manifold::{Kind, Manifold};
+use crate::manifold::{Kind, Manifold, Metric};
 use crate::parallel;
 use crate::prior::Prior;
 use crate::rng::Streams;
@@ -136,10 +136,12 @@ impl NoisingPath {
     }
 }
 
-/// Steps of the automatic choice: a hyperboloid's noise must stay well inside the light cone, whose width near the apex is 1/√|K|.
+/// Steps of the automatic choice: a hyperboloid's noise must stay well inside the light cone, whose width near the apex is 1/√|K|; with g_L
+/// there is no cone, and a step must be small against the curvature's time 1/|K|.
 fn longest_step(manifold: &dyn Manifold) -> f64 {
     match manifold.kind() {
-        Kind::Hyperboloid { curvature, .. } => 0.02 / (1.0 - curvature),
+        Kind::Hyperboloid { curvature, metric: Metric::Euclidean, .. } => 0.02 / (1.0 - curvature),
+        Kind::Hyperboloid { curvature, metric: Metric::Lorentz, .. } => 0.1 / (1.0 - curvature),
         Kind::Product => manifold
             .factors()
             .iter()

@@ -6,6 +6,7 @@ mod long_run;
 mod product;
 mod standard_normal;
 mod uniform;
+mod wrapped_normal;
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -17,9 +18,10 @@ pub use long_run::{LongRun, LongRunOptions};
 pub use product::ProductPrior;
 pub use standard_normal::StandardNormal;
 pub use uniform::Uniform;
+pub use wrapped_normal::WrappedNormal;
 
 use crate::error::{PointError, SolveError};
-use crate::manifold::{Hyperboloid, Kind, Manifold};
+use crate::manifold::{Hyperboloid, Kind, Manifold, Metric};
 use crate::rng::Stream;
 
 /// A density on a manifold that can be sampled exactly and whose score is known.
@@ -48,13 +50,17 @@ pub trait Prior: Debug + Send + Sync {
 }
 
 /// The paper's prior of a manifold: uniform where the volume is finite, standard normal on ℝ^d, the normal of the
-/// chart on H^d, and factor by factor on products. Level sets and user-defined types get a uniform law by a long
+/// chart on H^d (the wrapped normal with g_L), and factor by factor on products. Level sets and user-defined types get a uniform law by a long
 /// run, which costs seconds and gives the volume with an error.
 pub fn default_prior(manifold: &Arc<dyn Manifold>) -> Result<Arc<dyn Prior>, SolveError> {
     Ok(match manifold.kind() {
         Kind::Euclidean { dim } => Arc::new(StandardNormal::new(dim)),
-        Kind::Hyperboloid { dim, curvature } => {
-            Arc::new(HyperbolicNormal::new(Hyperboloid::valid(dim, curvature)))
+        Kind::Hyperboloid { dim, curvature, metric } => {
+            let space = Hyperboloid::valid(dim, curvature, metric);
+            match metric {
+                Metric::Euclidean => Arc::new(HyperbolicNormal::new(space)),
+                Metric::Lorentz => Arc::new(WrappedNormal::new(space)),
+            }
         }
         // Factor by factor, so that an O(n) among them keeps its own weights.
         Kind::Product => {

@@ -43,6 +43,13 @@ impl<M: Manifold + ?Sized, D: Drift> Stepper for EulerMaruyama<'_, M, D> {
         x: &mut [f64],
     ) -> Result<(), SolveError> {
         let m = self.width();
+        if !self.manifold.metric_is_induced() {
+            return Err(SolveError::Unsupported {
+                what: "Euler–Maruyama",
+                manifold: self.manifold.name(),
+                hint: "its Itô drift is not known for this metric; use Heun",
+            });
+        }
         self.drift_values.resize(x.len(), 0.0);
         self.scratch.resize(m, 0.0);
         self.drift.eval(rows, t, Rows::new(x, m)?, RowsMut::new(&mut self.drift_values, m)?)?;

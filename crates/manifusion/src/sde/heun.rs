@@ -3,10 +3,13 @@
 
 use super::{Drift, Stepper};
 use crate::error::SolveError;
+use crate::linalg::axpy;
 use crate::manifold::Manifold;
 use crate::rows::{Rows, RowsMut};
 
 /// Ŷ = Y + f(Y)Δ + σP_Y ΔB,  Y⁺ = π(Y + ½(f(Y) + f(Ŷ))Δ + ½σ(P_Y + P_Ŷ)ΔB).
+///
+/// On a space whose metric is not induced P and f are followed by V, and f has σ²·½Σ(∇·V_j)V_j added to it.
 ///
 /// The second stage takes P and f at Ŷ itself, not at π(Ŷ): both have the same limit, and this saves a point map.
 #[derive(Debug)]
@@ -27,6 +30,23 @@ impl<'a, M: Manifold + ?Sized, D: Drift> Heun<'a, M, D> {
         let (predictor, tangent, times) = (Vec::new(), Vec::new(), Vec::new());
         let (first, second) = (Vec::new(), Vec::new());
         Self { manifold, drift, sigma, predictor, tangent, first, second, times }
+    }
+
+    /// `v ← V_x(P_x(σ db + σ²·½h dt) + f dt)`.
+    fn increment(&self, x: &[f64], f: &[f64], dt: f64, db: &[f64], v: &mut [f64]) {
+        if self.manifold.metric_is_induced() {
+            for (v, db) in v.iter_mut().zip(db) {
+                *v = self.sigma * db;
+            }
+        } else {
+            self.manifold.mean_curvature(x, v);
+            for (v, db) in v.iter_mut().zip(db) {
+                *v = self.sigma * db + 0.5 * self.sigma * self.sigma * dt * *v;
+            }
+        }
+        self.manifold.project_tangent(x, v);
+        axpy(dt, f, v);
+        self.manifold.velocity(x, v);
     }
 
     fn step_without_drift(
@@ -94,7 +114,7 @@ impl<M: Manifold + ?Sized, D: Drift> Stepper for Heun<'_, M, D> {
         for buffer in [&mut self.predictor, &mut self.tangent] {
             buffer.resize(x.len(), 0.0);
         }
-        if self.drift.is_zero() {
+        if self.drift.is_zero() && self.manifold.metric_is_induced() {
             return self.step_without_drift(t, dt, db, x);
         }
         for buffer in [&mut self.first, &mut self.second] {
@@ -106,32 +126,27 @@ impl<M: Manifold + ?Sized, D: Drift> Stepper for Heun<'_, M, D> {
         self.drift.eval(rows, t, Rows::new(x, m)?, RowsMut::new(&mut self.first, m)?)?;
         for i in 0..t.len() {
             let at = i * m..(i + 1) * m;
-            let (y, v) = (&mut self.predictor[at.clone()], &mut self.tangent[at.clone()]);
-            let (x, db, f) = (&x[at.clone()], &db[at.clone()], &self.first[at]);
-            for (v, db) in v.iter_mut().zip(db) {
-                *v = self.sigma * db;
+            let mut tangent = std::mem::take(&mut self.tangent);
+            let v = &mut tangent[at.clone()];
+            let (x, db, f) = (&x[at.clone()], &db[at.clone()], &self.first[at.clone()]);
+            self.increment(x, f, dt[i], db, v);
+            for (y, (x, v)) in self.predictor[at].iter_mut().zip(x.iter().zip(v)) {
+                *y = x + *v;
             }
-            self.manifold.project_tangent(x, v);
-            for j in 0..m {
-                y[j] = x[j] + f[j] * dt[i] + v[j];
-            }
+            self.tangent = tangent;
         }
         let (y, f_y) = (Rows::new(&self.predictor, m)?, RowsMut::new(&mut self.second, m)?);
         self.drift.eval(rows, &self.times, y, f_y)?;
         for (i, x) in x.chunks_exact_mut(m).enumerate() {
             let at = i * m..(i + 1) * m;
-            let (y, v, db) =
-                (&self.predictor[at.clone()], &self.tangent[at.clone()], &db[at.clone()]);
-            let (f, f_y) = (&self.first[at.clone()], &mut self.second[at]);
-            for j in 0..m {
-                x[j] += 0.5 * ((f[j] + f_y[j]) * dt[i] + v[j]);
-                // The second drift has been used: its place takes the second noise term.
-                f_y[j] = self.sigma * db[j];
-            }
-            self.manifold.project_tangent(y, f_y);
-            for (x, v) in x.iter_mut().zip(f_y) {
-                *x += 0.5 * *v;
-            }
+            // The first drift has been used: its place takes the second increment.
+            let mut first = std::mem::take(&mut self.first);
+            let (y, db, f_y) =
+                (&self.predictor[at.clone()], &db[at.clone()], &self.second[at.clone()]);
+            self.increment(y, f_y, dt[i], db, &mut first[at.clone()]);
+            axpy(0.5, &self.tangent[at.clone()], x);
+            axpy(0.5, &first[at], x);
+            self.first = first;
             self.manifold.project_point(x).map_err(SolveError::at(i, t[i] + dt[i]))?;
         }
         Ok(())

@@ -1,4 +1,5 @@
-//! Stochastic differential equations dX = f dt + σ P_X∘dB: one-step schemes, a fixed grid and an adaptive one.
+//! Stochastic differential equations dX = f dt + σ P_X∘dB: one-step schemes, a fixed grid and an adaptive one. Where the metric is not
+//! that of the ambient product, the noise is σ V_X∘dB in the frame field V, and the scheme adds the drift that makes it Brownian.
 //!
 //! A [`Stepper`] owns its scratch and nothing else: noise, step size and output belong to the caller. Every row has
 //! its own time and step. Steppers and integrators work on one batch in one thread; parallelism lives in
@@ -9,14 +10,12 @@ mod along_path;
 mod euler_maruyama;
 mod fixed;
 mod heun;
-mod lorentz_brownian;
 
 pub use adaptive::{AdaptiveOptions, AdaptiveStats, AtMinStep, integrate_adaptive};
 pub use along_path::{integrate_halved, integrate_uniform};
 pub use euler_maruyama::EulerMaruyama;
 pub use fixed::integrate_fixed;
 pub use heun::Heun;
-pub use lorentz_brownian::LorentzBrownian;
 
 use crate::error::SolveError;
 use crate::prior::Prior;

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use crate::error::SolveError;
-use crate::field::{Field, FrozenBelow, SumField};
+use crate::field::{Field, FrozenBelow, InLogCoordinates, SumField};
 use crate::kernel::TransitionKernel;
 use crate::loss::{LossBatch, LossKind};
-use crate::manifold::Manifold;
+use crate::manifold::{LogCoordinates, Manifold};
 use crate::mixture::Guide;
 use crate::model::Diffusion;
 use crate::nn::{Mlp, NetConfig, NnError, TrainWorkspace};
@@ -85,6 +85,8 @@ pub struct TrainConfig {
     pub s_from: f64,
     /// T.
     pub t_end: f64,
+    /// Whether the network sees the logarithm of points of hyperbolic space instead of their coordinates, which grow like e^r.
+    pub log_coordinates: bool,
     /// Rows per step.
     pub batch: usize,
     /// Learning rates.
@@ -195,6 +197,8 @@ impl Trainer {
         let ema = Ema::new(config.ema, net.params())?;
         let workspace = net.train_workspace(config.lanes);
         let n = config.batch;
+        let coordinates =
+            config.log_coordinates.then(|| LogCoordinates::new(manifold.as_ref())).flatten();
         Ok(Self {
             manifold,
             prior,
@@ -206,7 +210,7 @@ impl Trainer {
             adam,
             ema,
             workspace,
-            batch: LossBatch::new(n, m),
+            batch: LossBatch::new(n, m).with_coordinates(coordinates),
             picks: vec![0; n],
             y0: vec![0.0; n * m],
             log_q: vec![0.0; n],
@@ -412,28 +416,56 @@ impl Trainer {
         let mut net = self.net.clone();
         net.set_params(weights)?;
         let guide = self.guide.as_ref().map(|guide| Arc::clone(guide) as Arc<dyn Field>);
-        let field = assemble(Arc::new(net), guide, self.config.s_min, self.config.s_from);
-        Ok(Diffusion {
+        Ok(Parts {
             manifold: Arc::clone(&self.manifold),
             prior: Arc::clone(&self.prior),
-            field,
+            net: Arc::new(net),
+            guide,
             s_min: self.config.s_min,
+            s_from: self.config.s_from,
             t_end: self.config.t_end,
-        })
+            log_coordinates: self.config.log_coordinates,
+        }
+        .assemble())
     }
 }
 
-/// The field of a model: a network, frozen below the times that it was trained at, and what it is added to.
-pub fn assemble(
-    net: Arc<dyn Field>,
-    guide: Option<Arc<dyn Field>>,
-    s_min: f64,
-    s_from: f64,
-) -> Arc<dyn Field> {
-    let net: Arc<dyn Field> =
-        if s_from > s_min { Arc::new(FrozenBelow { field: net, from: s_from }) } else { net };
-    match guide {
-        None => net,
-        Some(guide) => Arc::new(SumField(vec![guide, net])),
+/// What a trained model consists of.
+#[derive(Clone, Debug)]
+pub struct Parts {
+    /// M.
+    pub manifold: Arc<dyn Manifold>,
+    /// p₀.
+    pub prior: Arc<dyn Prior>,
+    /// The network.
+    pub net: Arc<dyn Field>,
+    /// What it is added to.
+    pub guide: Option<Arc<dyn Field>>,
+    /// Smallest noising time of the model.
+    pub s_min: f64,
+    /// Smallest time at which the network was trained.
+    pub s_from: f64,
+    /// T.
+    pub t_end: f64,
+    /// Whether the network sees logarithms of points of hyperbolic space.
+    pub log_coordinates: bool,
+}
+
+impl Parts {
+    /// The model: the network in its coordinates, frozen below the times that it was trained at, and what it is added to.
+    pub fn assemble(self) -> Diffusion {
+        let Self { manifold, prior, net, guide, s_min, s_from, t_end, log_coordinates } = self;
+        let coordinates = log_coordinates.then(|| LogCoordinates::new(manifold.as_ref())).flatten();
+        let net: Arc<dyn Field> = match coordinates {
+            Some(coordinates) => Arc::new(InLogCoordinates { field: net, coordinates }),
+            None => net,
+        };
+        let net: Arc<dyn Field> =
+            if s_from > s_min { Arc::new(FrozenBelow { field: net, from: s_from }) } else { net };
+        let field: Arc<dyn Field> = match guide {
+            None => net,
+            Some(guide) => Arc::new(SumField(vec![guide, net])),
+        };
+        Diffusion { manifold, prior, field, s_min, t_end }
     }
 }
