@@ -113,6 +113,8 @@ pub(crate) fn evaluate(dir: &RunDir, model: &TrainedModel, part: Part, seed: u64
     let kernel = kernel.map(|log_p| mean(&nll_of(&log_p)));
     put("kernel_nll", json!(kernel.map(|k| k.value)));
     put("kernel_nll_se", json!(kernel.map(|k| k.se)));
+    let guide = model.guide.as_ref().map(|guide| guide.log_density(x)).transpose()?;
+    put("guide_nll", json!(guide.map(|log_p| mean(&nll_of(&log_p)).value)));
     let truth = synthetic_name(source).map(|name| -> Result<Mean> {
         let set = Synthetic::new(name)?.on(&model.manifold)?;
         Ok(mean(&x.rows().map(|x| -set.log_density(x)).collect::<Vec<_>>()))

@@ -25,6 +25,8 @@ pub(crate) struct TrainedModel {
     pub(crate) prior: Arc<dyn Prior>,
     /// The kernel mixture on the same training points, where one is known.
     pub(crate) kernel: Option<Arc<KernelMixture>>,
+    /// The mixture with local weights that guides the network, in a guided run.
+    pub(crate) guide: Option<Arc<KernelMixture>>,
     /// The diffusion model; none for the kernel method.
     pub(crate) diffusion: Option<Diffusion>,
 }
@@ -49,21 +51,18 @@ impl TrainedModel {
         } else {
             None
         };
+        let mut guiding = None;
         let diffusion = match settings.method {
             Method::Kernel => None,
             Method::Rdm => {
                 let net = Arc::new(dir.checkpoint("model.safetensors")?.net);
                 let need = |name| format!("the run's configuration has no {name}");
-                let guide: Option<Arc<dyn Field>> = match (settings.model.guide, &kernel) {
-                    (Some(GuideKind::Kernel), Some(kernel)) => {
-                        Some(Arc::new(Guide::new(kernel, None)?))
-                    }
-                    (Some(GuideKind::Kernel), None) => {
-                        bail!("{} is missing", dir.file("kernel.safetensors").display())
-                    }
-                    _ => None,
-                };
                 let s_min = settings.model.s_min.with_context(|| need("model.s_min"))?;
+                if settings.model.guide == Some(GuideKind::Kernel) {
+                    guiding = Some(Arc::new(read_kernel(dir, GUIDE)?));
+                }
+                let guide = guiding.as_ref().map(|mixture| Guide::new(mixture, None, s_min));
+                let guide = guide.transpose()?.map(|guide| Arc::new(guide) as Arc<dyn Field>);
                 let s_from = settings.model.s_from.with_context(|| need("model.s_from"))?;
                 let parts = Parts {
                     manifold: Arc::clone(&manifold),
@@ -74,11 +73,12 @@ impl TrainedModel {
                     s_from,
                     t_end: settings.model.t_end.with_context(|| need("model.t_end"))?,
                     log_coordinates: settings.net.log_coordinates.unwrap_or(false),
+                    prior_score: settings.model.prior_score.unwrap_or(false),
                 };
                 Some(parts.assemble())
             }
         };
-        Ok(Self { settings, manifold, prior, kernel, diffusion })
+        Ok(Self { settings, manifold, prior, kernel, guide: guiding, diffusion })
     }
 
     /// How the likelihood is computed.
@@ -101,6 +101,9 @@ impl TrainedModel {
         }
     }
 }
+
+/// The file of the mixture that guides a network.
+pub(crate) const GUIDE: &str = "guide.safetensors";
 
 /// A mixture from its file.
 pub(crate) fn read_kernel(dir: &RunDir, name: &str) -> Result<KernelMixture> {

@@ -57,6 +57,7 @@ fn fill_paper(settings: &mut Settings, manifold: &dyn Manifold) {
     fill(&mut settings.net.inverse_noise, false);
     fill(&mut settings.net.zero_output, false);
     fill(&mut settings.model.guide, GuideKind::None);
+    fill(&mut settings.model.prior_score, false);
     let train = &mut settings.train;
     fill(&mut train.loss, Loss::Implicit);
     fill(&mut train.times, TimeLaw::Learned);
@@ -88,6 +89,8 @@ fn forgetting_rate(manifold: &dyn Manifold) -> f64 {
 /// The length scales of the data, as the leave-one-out likelihood of a kernel mixture sees them: unlike distances between neighbours they do not
 /// shrink with the number of points of a smooth density.
 struct Scales {
+    /// Below it lies a thousandth of the mass.
+    finest: f64,
     /// Below it lies a hundredth of the mass.
     smallest: f64,
     /// Below it lies a tenth of the mass.
@@ -96,7 +99,7 @@ struct Scales {
 
 impl Scales {
     fn of(mixture: Option<&KernelMixture>) -> Self {
-        let Some(mixture) = mixture else { return Self { smallest: 0.1, small: 0.1 } };
+        let Some(mixture) = mixture else { return Self { finest: 0.1, smallest: 0.1, small: 0.1 } };
         let quantile = |share: f64| {
             let mut below = 0.0;
             for (bandwidth, weight) in mixture.bandwidths().iter().zip(mixture.weights()).rev() {
@@ -107,7 +110,7 @@ impl Scales {
             }
             1.0
         };
-        Self { smallest: quantile(0.01), small: quantile(0.1) }
+        Self { finest: quantile(0.001), smallest: quantile(0.01), small: quantile(0.1) }
     }
 }
 
@@ -130,10 +133,14 @@ pub(crate) fn resolve(
         && manifold.dim() <= GUIDED_DIM
         && settings.train.loss != Some(Loss::Implicit);
     fill(&mut settings.model.guide, if guidable { GuideKind::Kernel } else { GuideKind::None });
-    // Noise of this variance costs d/2 log(1 + s_min/σ²) nats at the smallest scale σ. A guide has that scale exactly.
     let guided = settings.model.guide == Some(GuideKind::Kernel);
-    let share = if guided { 0.004 } else { 0.05 };
-    fill(&mut settings.model.s_min, (share * scales.smallest.powi(2)).clamp(1e-10, 1e-3));
+    // A guide has the prior's score already.
+    fill(&mut settings.model.prior_score, !guided && !prior.is_driftless());
+    // A guide is its mixture at s_min, whose smallest bandwidth is √s_min. Otherwise noise of this variance costs d/2 log(1 + s_min/σ²) nats at
+    // the smallest scale σ.
+    let chosen =
+        if guided { scales.finest.powi(2).min(1e-4) } else { (0.05 * scales.smallest.powi(2)).min(1e-3) };
+    fill(&mut settings.model.s_min, chosen.max(1e-10));
     let s_min = settings.model.s_min.unwrap_or(1e-5);
     fill(&mut settings.model.s_from, if guided { s_min.max(GUIDED_FROM) } else { s_min });
     let net = &mut settings.net;
@@ -300,6 +307,7 @@ pub(crate) fn train_config(settings: &Settings, m: usize) -> Result<TrainConfig>
         s_from,
         t_end,
         log_coordinates: settings.net.log_coordinates.unwrap_or(false),
+        prior_score: settings.model.prior_score.unwrap_or(false),
         batch: train.batch.with_context(need("train.batch"))?,
         schedule: Schedule {
             base: train.rate.with_context(need("train.rate"))?,

@@ -17,7 +17,7 @@ use manifusion::rows::Rows;
 use manifusion::train::{StepReport, Trainer};
 use serde_json::{Value, json};
 
-use crate::model::read_kernel;
+use crate::model::{GUIDE, read_kernel};
 use crate::progress::Progress;
 use crate::recipe::train_config;
 use crate::run::{RunDir, append, geometry};
@@ -153,7 +153,8 @@ fn new_trainer(dir: &RunDir, settings: &Settings, train: Vec<f64>) -> Result<Tra
         return Ok(trainer);
     }
     let folds = Folds { seed: settings.seed, ..Folds::default() };
-    let guide = Guide::new(&read_kernel(dir, "kernel.safetensors")?, Some(folds))?;
+    let s_min = settings.model.s_min.context("the run's configuration has no model.s_min")?;
+    let guide = Guide::new(&read_kernel(dir, GUIDE)?, Some(folds), s_min)?;
     Ok(trainer.with_guide(Arc::new(guide))?)
 }
 

@@ -75,6 +75,10 @@ impl Default for DataSettings {
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct ModelSettings {
     pub(crate) guide: Option<GuideKind>,
+    /// Whether the network is added to the score of the prior.
+    pub(crate) prior_score: Option<bool>,
+    /// Whether the kernel mixture's weights vary from centre to centre, in the kernel method. A guide's always do.
+    pub(crate) local_weights: Option<bool>,
     /// Smallest noising time.
     pub(crate) s_min: Option<f64>,
     /// Smallest time at which the network is trained.

@@ -11,6 +11,7 @@ use manifusion::rows::Rows;
 use serde_json::json;
 
 use crate::common::{Common, Output};
+use crate::model::GUIDE;
 use crate::progress::Progress;
 use crate::recipe::{Preset, check, resolve};
 use crate::run::{RunDir, geometry};
@@ -120,6 +121,10 @@ pub(crate) fn begin(
     source.write(&dir, m)?;
     if let Some(fit) = fitted {
         fit.write(&dir, settings.method)?;
+        if settings.model.guide == Some(GuideKind::Kernel) {
+            let guide = fit.mixture.localised(&mixture_options(&settings))?;
+            write_kernel(&dir, GUIDE, &guide)?;
+        }
     }
     dir.write("config.toml", &settings.to_toml()?)?;
     Ok(dir)
@@ -161,11 +166,16 @@ fn fit_kernel(settings: &Settings, train: &[f64]) -> Result<Option<FittedKernel>
     let start = Instant::now();
     let (manifold, prior) = geometry(settings)?;
     let rows = Rows::new(train, manifold.ambient_dim())?;
-    let options = MixtureOptions { seed: settings.seed, ..MixtureOptions::default() };
+    let options = mixture_options(settings);
     let needed =
         settings.method == Method::Kernel || settings.model.guide == Some(GuideKind::Kernel);
     match KernelMixture::fit(manifold, prior, rows, &options) {
-        Ok(mixture) => Ok(Some(FittedKernel { mixture, seconds: start.elapsed().as_secs_f64() })),
+        Ok(mut mixture) => {
+            if settings.method == Method::Kernel && settings.model.local_weights == Some(true) {
+                mixture = mixture.localised(&options)?;
+            }
+            Ok(Some(FittedKernel { mixture, seconds: start.elapsed().as_secs_f64() }))
+        }
         Err(SolveError::Unsupported { .. }) if !needed => Ok(None),
         Err(error) => Err(error.into()),
     }
@@ -184,9 +194,17 @@ impl FittedKernel {
                 &json!({ "train_seconds": self.seconds, "threads": threads }),
             )?;
         }
-        let arrays = Arrays { arrays: self.mixture.to_tensors(), ..Arrays::default() };
-        arrays.write(&dir.file(name)).context("writing the kernel mixture")
+        write_kernel(dir, name, &self.mixture)
     }
+}
+
+fn mixture_options(settings: &Settings) -> MixtureOptions {
+    MixtureOptions { seed: settings.seed, ..MixtureOptions::default() }
+}
+
+fn write_kernel(dir: &RunDir, name: &str, mixture: &KernelMixture) -> Result<()> {
+    let arrays = Arrays { arrays: mixture.to_tensors(), ..Arrays::default() };
+    arrays.write(&dir.file(name)).context("writing the kernel mixture")
 }
 
 #[derive(clap::Args)]

@@ -146,7 +146,7 @@ fn guide(
 ) -> Result<(), Box<dyn Error>> {
     let m = manifold.ambient_dim();
     let prior = default_prior(manifold)?;
-    let guide = Guide::new(mixture, Some(Folds::default()))?;
+    let guide = Guide::new(mixture, Some(Folds::default()), 0.0)?;
     let (s_min, t_end) = (1e-6, 6.0f64);
     let path = NoisingPath::new(Arc::clone(manifold), Arc::clone(&prior), PathChoice::Exact)?;
     let streams = Streams::new(0, "batch");

@@ -35,6 +35,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         s_min,
         s_from: s_min,
         log_coordinates: false,
+        prior_score: true,
         t_end,
         batch: 512,
         schedule: Schedule {

@@ -7,6 +7,7 @@ use crate::divergence::{Estimator, Probes};
 use crate::error::SolveError;
 use crate::linalg::{axpy, dot};
 use crate::manifold::{LogCoordinates, Manifold};
+use crate::prior::Prior;
 use crate::rng::Streams;
 use crate::rows::Rows;
 
@@ -72,6 +73,34 @@ impl Field for FrozenBelow {
     ) -> Result<(), SolveError> {
         let later: Vec<f64> = s.iter().map(|s| s.max(self.from)).collect();
         self.field.eval(x, &later, per_row, e, a, jvp)
+    }
+}
+
+/// ∇log p₀ = 2U₀, the score that every noised law tends to. A network that is added to it starts as the prior.
+#[derive(Clone, Debug)]
+pub struct PriorScore(pub Arc<dyn Prior>);
+
+impl Field for PriorScore {
+    fn eval(
+        &self,
+        x: Rows<'_>,
+        _s: &[f64],
+        per_row: usize,
+        e: &[f64],
+        a: &mut [f64],
+        jvp: &mut [f64],
+    ) -> Result<(), SolveError> {
+        let m = x.width();
+        let block = per_row * m;
+        for (i, (x, a)) in x.rows().zip(a.chunks_exact_mut(m)).enumerate() {
+            self.0.drift(x, a);
+            let at = i * block..(i + 1) * block;
+            for (e, out) in e[at.clone()].chunks_exact(m).zip(jvp[at].chunks_exact_mut(m)) {
+                self.0.drift_derivative(x, e, out);
+            }
+        }
+        a.iter_mut().chain(jvp).for_each(|v| *v *= 2.0);
+        Ok(())
     }
 }
 

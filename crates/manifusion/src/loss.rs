@@ -3,7 +3,7 @@
 use crate::divergence::{Estimator, Probes};
 use crate::error::SolveError;
 use crate::kernel::TransitionKernel;
-use crate::linalg::{dot, scratch};
+use crate::linalg::{axpy, dot, scratch};
 use crate::manifold::{LogCoordinates, Manifold};
 use crate::nn::{Directions, FieldInput, RowLoss, ShardCotangents, ShardValues};
 use crate::prior::Prior;
@@ -29,13 +29,17 @@ pub struct LossBatch {
     pub s: Vec<f64>,
     /// The factor of each row: 1/(n q(s)).
     pub weight: Vec<f64>,
+    /// Whether the field is the prior's score plus the network.
+    prior_score: bool,
+    /// The prior's score, n × m.
+    base: Vec<f64>,
     /// Coordinates in which the network sees points, if not those of ℝᵐ.
     coordinates: Option<LogCoordinates>,
     /// Y_s and the directions' velocities in these coordinates.
     seen: (Vec<f64>, Vec<f64>),
     /// Directions and H for the implicit form.
     probes: Probes,
-    /// ∇_g·U₀, n; implicit form.
+    /// What is subtracted from the divergence, n; implicit form. ∇_g·U₀, or its negative for a network that is added to 2U₀.
     prior_divergence: Vec<f64>,
     /// ∇log K_s, n × m; denoising form.
     target: Vec<f64>,
@@ -51,6 +55,12 @@ impl LossBatch {
     #[must_use]
     pub fn with_coordinates(self, coordinates: Option<LogCoordinates>) -> Self {
         Self { coordinates, ..self }
+    }
+
+    /// The same for a network that is added to the prior's score.
+    #[must_use]
+    pub fn with_prior_score(self, prior_score: bool) -> Self {
+        Self { prior_score, ..self }
     }
 
     /// Fills what the chosen form needs from `y` and `s` (and, for the denoising form, the starting points `y0`).
@@ -80,6 +90,18 @@ impl LossBatch {
                 self.probes = Probes::default();
                 self.target.resize(self.y.len(), 0.0);
                 kernel.score_rows(y0, y, &self.s, RowsMut::new(&mut self.target, m)?)?;
+            }
+        }
+        if self.prior_score {
+            self.base.resize(self.y.len(), 0.0);
+            for (y, base) in self.y.chunks_exact(m).zip(self.base.chunks_exact_mut(m)) {
+                prior.drift(y, base);
+                base.iter_mut().for_each(|b| *b *= 2.0);
+            }
+            // ∇_g·(2U₀ + a − U₀)
+            self.prior_divergence.iter_mut().for_each(|div| *div = -*div);
+            for (target, base) in self.target.iter_mut().zip(&self.base) {
+                *target -= base;
             }
         }
         if let Some(coordinates) = &self.coordinates {
@@ -138,10 +160,13 @@ impl LossBatch {
             );
             tangent.copy_from_slice(a);
             manifold.project_tangent(&self.y[row * m..(row + 1) * m], &mut tangent);
+            if self.prior_score {
+                axpy(1.0, &self.base[row * m..(row + 1) * m], &mut tangent);
+            }
             let div = self.probes.weight * dot(e, jvp) + dot(h, a) - self.prior_divergence[row];
             out.loss[r] = weight * (0.5 * dot(&tangent, &tangent) + div);
             for j in 0..m {
-                // P is symmetric and idempotent: the gradient of ½|Pa|² is Pa.
+                // P is symmetric and idempotent: the gradient of ½|Pa|² is Pa; a score added to a is tangent.
                 out.a[r * m + j] = weight * (tangent[j] + h[j]);
             }
             for (out, e) in out.jvp[r * block..(r + 1) * block].iter_mut().zip(e) {

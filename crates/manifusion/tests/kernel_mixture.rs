@@ -306,7 +306,7 @@ fn the_guide_is_the_score_of_the_noised_density() {
         let (train, mixture) = fitted(spec, 600, 11);
         let manifold = Arc::clone(mixture.manifold());
         let m = manifold.ambient_dim();
-        let guide = Guide::new(&mixture, None).unwrap();
+        let guide = Guide::new(&mixture, None, 0.0).unwrap();
         let times: Vec<f64> = (0..60).map(|i| 1e-6 * 10f64.powf(f64::from(i) * 0.113)).collect();
         let y = noised(&mixture, &train, &times, 4);
         for (y, &s) in y.chunks_exact(m).zip(&times) {
@@ -353,7 +353,7 @@ fn the_guide_is_the_score_of_the_noised_density() {
 fn cross_fitting_leaves_the_fold_out() {
     let (train, mixture) = fitted("sphere:2", 500, 13);
     let folds = Folds { count: 5, seed: 3 };
-    let guide = Guide::new(&mixture, Some(folds)).unwrap();
+    let guide = Guide::new(&mixture, Some(folds), 0.0).unwrap();
     let sizes: Vec<usize> =
         (0..5).map(|f| (0..500).filter(|i| folds.of(*i) == f).count()).collect();
     assert!(sizes.iter().all(|n| (70..130).contains(n)), "{sizes:?}");
@@ -389,7 +389,7 @@ fn cross_fitting_leaves_the_fold_out() {
 #[test]
 fn divergences_agree_by_every_estimator() {
     let (train, mixture) = fitted("sphere:2", 200, 17);
-    let guide = Guide::new(&mixture, None).unwrap();
+    let guide = Guide::new(&mixture, None, 0.0).unwrap();
     let y = noised(&mixture, &train, &[1e-3, 0.1, 1.0], 2);
     let (rows, s) = (Rows::new(&y, 3).unwrap(), [1e-3, 0.1, 1.0]);
     let divergence = |estimator| {
@@ -412,7 +412,7 @@ fn ode_gap(mixture: &KernelMixture, test: &[f64], s_min: f64, t_end: f64) -> (f6
     let manifold = Arc::clone(mixture.manifold());
     let m = manifold.ambient_dim();
     let prior = default_prior(&manifold).unwrap();
-    let field = Arc::new(Guide::new(mixture, None).unwrap());
+    let field = Arc::new(Guide::new(mixture, None, 0.0).unwrap());
     let model = Diffusion { manifold, prior, field, s_min, t_end };
     let rows = Rows::new(test, m).unwrap();
     let found = log_density(&model, rows, &OdeLikelihoodOptions::default()).unwrap();
@@ -445,7 +445,7 @@ fn results_do_not_depend_on_threads() {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         pool.install(|| {
             let (train, mixture) = fitted("sphere:2", 300, 19);
-            let guide = Guide::new(&mixture, Some(Folds::default())).unwrap();
+            let guide = Guide::new(&mixture, Some(Folds::default()), 0.0).unwrap();
             let rows = Rows::new(&train, 3).unwrap();
             let (centre, s) = ((0..300).collect::<Vec<_>>(), vec![1e-2; 300]);
             let mut out = vec![0.0; 900];
@@ -481,7 +481,7 @@ fn hyperbolic_space_has_wrapped_normals_and_no_guide() {
         }
         assert!((found - log_sum_exp(&terms)).abs() < 1e-9);
     }
-    let error = Guide::new(&mixture, None).unwrap_err().to_string();
+    let error = Guide::new(&mixture, None, 0.0).unwrap_err().to_string();
     assert!(error.contains("not known on hyperbolic:2"), "{error}");
 }
 
@@ -505,15 +505,15 @@ fn mistakes_are_named() {
     let unknown = fit("so:4", &x);
     assert!(unknown.contains("a kernel mixture is not known on so:4"), "{unknown}");
     let (train, mixture) = fitted("sphere:2", 20, 1);
-    let guide = Guide::new(&mixture, None).unwrap();
+    let guide = Guide::new(&mixture, None, 0.0).unwrap();
     let rows = Rows::new(&train[..3], 3).unwrap();
     let mut out = [0.0; 3];
     let folds = guide.cross_fitted(rows, &[0.1], &[0], &mut out).unwrap_err().to_string();
     assert!(folds.contains("folds"), "{folds}");
-    let guide = Guide::new(&mixture, Some(Folds::default())).unwrap();
+    let guide = Guide::new(&mixture, Some(Folds::default()), 0.0).unwrap();
     let row = guide.cross_fitted(rows, &[0.1], &[20], &mut out).unwrap_err().to_string();
     assert!(row.contains("centre = 20"), "{row}");
     let time = guide.cross_fitted(rows, &[0.0], &[0], &mut out).unwrap_err().to_string();
     assert!(time.contains("time 0"), "{time}");
-    assert!(Guide::new(&mixture, Some(Folds { count: 1, seed: 0 })).is_err());
+    assert!(Guide::new(&mixture, Some(Folds { count: 1, seed: 0 }), 0.0).is_err());
 }

@@ -41,7 +41,7 @@ fn advance(state: &mut Checkpoint<f32>, steps: usize) {
         state.net.loss_gradient(input, &loss, &mut workspace, &mut losses, None).unwrap();
         let adam = state.adam.as_mut().unwrap();
         state.net.update_params(|p| adam.step(p, workspace.gradient(), 1e-2)).unwrap();
-        state.ema.as_mut().unwrap().update(state.net.params()).unwrap();
+        state.ema.as_mut().unwrap().update(state.net.params(), 10_000).unwrap();
     }
 }
 

@@ -40,9 +40,9 @@ fn clipping_scales_to_the_norm_and_leaves_short_gradients_alone() {
 fn averages_decay_geometrically() {
     let mut ema = Ema::new(0.9, &vec![1.0f64; 50_000]).unwrap();
     let zero = vec![0.0; 50_000];
-    (0..10).for_each(|_| ema.update(&zero).unwrap());
+    (0..10).for_each(|_| ema.update(&zero, 1_000_000).unwrap());
     assert!(ema.weights().iter().all(|w| (w - 0.9f64.powi(10)).abs() < 1e-14));
-    assert!(matches!(ema.update(&[0.0; 3]), Err(OptimError::Len { found: 3, .. })));
+    assert!(matches!(ema.update(&[0.0; 3], 0), Err(OptimError::Len { found: 3, .. })));
     assert!(matches!(Ema::new(1.0, &[0.0f32]), Err(OptimError::Setting { .. })));
 }
 

@@ -43,6 +43,7 @@ fn config(m: usize, t_end: f64, loss: LossKind, steps: u64) -> TrainConfig {
         s_min,
         s_from: s_min,
         log_coordinates: false,
+        prior_score: true,
         t_end,
         batch: 256,
         schedule: Schedule {

@@ -72,16 +72,24 @@ struct Cross {
 impl Guide {
     /// The guide of a mixture, with `folds` for [`Guide::cross_fitted`]. An error on hyperbolic space, where the mixture's noised
     /// density is not known, and if a fold holds all training points.
-    pub fn new(mixture: &KernelMixture, folds: Option<Folds>) -> Result<Self, SolveError> {
+    ///
+    /// The mixture itself is the density at time `s_min`: its variances there are σ², and σ² − s_min + s at time s (bandwidths below √s_min count as that).
+    pub fn new(
+        mixture: &KernelMixture,
+        folds: Option<Folds>,
+        s_min: f64,
+    ) -> Result<Self, SolveError> {
         let Law::Heat { heat, .. } = &mixture.law else {
             return Err(no_noise(mixture.manifold.as_ref()));
         };
-        let squares: Vec<f64> = mixture.bandwidths.iter().map(|b| b * b).collect();
+        let squares: Vec<f64> =
+            mixture.bandwidths.iter().map(|b| (b * b - s_min).max(0.0)).collect();
+        let local = mixture.local_weights();
         let accuracy = Accuracy::merged(heat.space.dim, MERGE);
         let (weights, prior_weight) = (mixture.weights(), mixture.prior_weight());
-        let kernels = Kernels::new(&heat.space, accuracy, &squares, weights, prior_weight);
+        let kernels = Kernels::new(&heat.space, accuracy, &squares, weights, prior_weight, local);
         let cross =
-            folds.map(|folds| Cross::new(heat, mixture.num_centres(), folds)).transpose()?;
+            folds.map(|folds| Cross::new(heat, mixture.num_centres(), local, folds)).transpose()?;
         Ok(Self {
             manifold: Arc::clone(&mixture.manifold),
             prior: Arc::clone(&mixture.prior),
@@ -232,7 +240,12 @@ impl<'a> RowScore<'a> {
 }
 
 impl Cross {
-    fn new(heat: &Heat, points: usize, folds: Folds) -> Result<Self, SolveError> {
+    fn new(
+        heat: &Heat,
+        points: usize,
+        local: Option<&[f64]>,
+        folds: Folds,
+    ) -> Result<Self, SolveError> {
         if folds.count < 2 {
             let (value, expected) = (folds.count as f64, "at least two are needed");
             return Err(SolveError::Setting { name: "folds", value, expected });
@@ -240,7 +253,8 @@ impl Cross {
         let fold_of: Vec<u32> = (0..points).map(|row| folds.of(row) as u32).collect();
         let without: Vec<View> = (0..folds.count)
             .map(|fold| {
-                heat.tree.view(&heat.space, &heat.metric, |row| fold_of[row] as usize != fold)
+                let keep = |row: usize| fold_of[row] as usize != fold;
+                heat.tree.view(&heat.space, &heat.metric, local, keep)
             })
             .collect();
         if without.iter().any(|view| view.total == 0.0) {

@@ -1,6 +1,5 @@
 //! The mixture where the heat kernel is known.
 
-use super::MixtureOptions;
 use super::space::Space;
 use super::sum::{Accuracy, Centres, Kernels, Order, Workspace};
 use super::tree::{Tree, View};
@@ -43,8 +42,14 @@ impl Heat {
             space.metric(&inner, &mut metric);
         }
         let tree = Tree::new(&metric, width);
-        let all = tree.view(&space, &metric, |_| true);
+        let all = tree.view(&space, &metric, None, |_| true);
         Ok(Self { space, tree, all, metric })
+    }
+
+    /// The same centres with weights of their own, centres × bandwidths.
+    pub(super) fn with_weights(&self, local: &[f64]) -> Self {
+        let all = self.tree.view(&self.space, &self.metric, Some(local), |_| true);
+        Self { all, ..self.clone() }
     }
 
     pub(super) fn centres(&self) -> Centres<'_> {
@@ -82,28 +87,34 @@ impl Heat {
         Some(0.25 * nearest[nearest.len() / 100])
     }
 
-    /// log of the prior's density and of every bandwidth's leave-one-out density at centres, n × (1 + bandwidths).
+    /// log of the prior's density and of every bandwidth's leave-one-out density at the judges, n × (1 + bandwidths); with the centres' own
+    /// weights in it where they have any (`local`).
     pub(super) fn leave_one_out(
         &self,
         prior: &dyn Prior,
         centres: Rows<'_>,
         bandwidths: &[f64],
-        options: &MixtureOptions,
+        local: Option<&[f64]>,
+        judges: &[usize],
     ) -> Result<Vec<f64>, SolveError> {
         let squares: Vec<f64> = bandwidths.iter().map(|b| b * b).collect();
         let accuracy = Accuracy::merged(self.space.dim, FIT_MERGE);
-        let kernels = Kernels::new(&self.space, accuracy, &squares, &vec![1.0; squares.len()], 1.0);
+        let ones = vec![1.0; squares.len()];
+        let kernels = Kernels::new(&self.space, accuracy, &squares, &ones, 1.0, local);
         let noised = kernels.at(&self.space, 0.0);
         let columns = 1 + squares.len();
-        let judges = judges(centres.len(), options.judges, options.seed);
         let mut out = vec![0.0; judges.len() * columns];
         parallel::for_each_chunk(&mut out, columns, CHUNK, |first, chunk| {
             let mut work = Workspace::default();
             for (i, out) in chunk.chunks_exact_mut(columns).enumerate() {
-                let x = centres.row(judges[first + i]);
+                let judge = judges[first + i];
+                let x = centres.row(judge);
                 self.space.place(x, &mut work.point);
                 out[0] = prior.log_density(x);
-                noised.leave_one_out(self.centres(), &mut work, &mut out[1..]);
+                let own = local.map(|local| {
+                    &local[judge * bandwidths.len()..(judge + 1) * bandwidths.len()]
+                });
+                noised.leave_one_out(self.centres(), own, &mut work, &mut out[1..]);
             }
             Ok(())
         })?;

@@ -1,5 +1,8 @@
 //! A hierarchy of cells over the centres: range searches for narrow kernels, and merged centres for wide ones.
 
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
 use super::space::Space;
 use crate::linalg::distance;
 
@@ -43,6 +46,40 @@ pub(super) struct View {
     pub(super) variance: Vec<f64>,
     /// Points in all.
     pub(super) total: f64,
+    /// Where centres have weights of their own, the sums of these over each cell and over the bandwidths from each on: cells × (bandwidths + 1).
+    weights_from: Vec<f64>,
+    bandwidths: usize,
+}
+
+impl View {
+    /// Number of a cell's points, or their weight in the bandwidths from the first to before the second.
+    #[inline]
+    pub(super) fn mass_of(&self, cell: usize, bands: (usize, usize)) -> f64 {
+        if self.weights_from.is_empty() {
+            return self.mass[cell];
+        }
+        let at = cell * (self.bandwidths + 1);
+        // The difference of equal sums can be a rounding below zero.
+        (self.weights_from[at + bands.0] - self.weights_from[at + bands.1]).max(0.0)
+    }
+}
+
+/// A distance that can be compared.
+#[derive(Clone, Copy, PartialEq)]
+struct Ordered(f64);
+
+impl Eq for Ordered {}
+
+impl PartialOrd for Ordered {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Ordered {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.total_cmp(&other.0)
+    }
 }
 
 impl Node {
@@ -122,8 +159,15 @@ impl Tree {
         Self { nodes, order, means }
     }
 
-    /// Mean and variance of every cell over the points that `keep` takes.
-    pub(super) fn view(&self, space: &Space, metric: &[f64], keep: impl Fn(usize) -> bool) -> View {
+    /// Mean and variance of every cell over the points that `keep` takes; `local` are weights of their own, points × bandwidths. Means and
+    /// variances count every point alike: weights vary little within cells that are small enough to be merged.
+    pub(super) fn view(
+        &self,
+        space: &Space,
+        metric: &[f64],
+        local: Option<&[f64]>,
+        keep: impl Fn(usize) -> bool,
+    ) -> View {
         let width = space.metric_width();
         let count = self.nodes.len();
         let mut mean = vec![0.0; count * width];
@@ -165,7 +209,86 @@ impl Tree {
                 |(squares, mass)| if *mass > 0.0 { squares / mass / space.dim as f64 } else { 0.0 },
             )
             .collect();
-        View { inner, total: mass[0], mass, variance }
+        let bandwidths = local.map_or(0, |local| local.len() * width / metric.len());
+        let weights_from =
+            local.map_or_else(Vec::new, |local| self.weights_from(local, bandwidths, &keep));
+        View { inner, total: mass[0], mass, variance, weights_from, bandwidths }
+    }
+
+    fn weights_from(
+        &self,
+        local: &[f64],
+        bandwidths: usize,
+        keep: impl Fn(usize) -> bool,
+    ) -> Vec<f64> {
+        let columns = bandwidths + 1;
+        let mut sums = vec![0.0; self.nodes.len() * columns];
+        for (index, node) in self.nodes.iter().enumerate().rev() {
+            let (head, tail) = sums.split_at_mut((index + 1) * columns);
+            let own = &mut head[index * columns..];
+            if node.is_leaf() {
+                for &i in &self.order[node.start as usize..node.end as usize] {
+                    if !keep(i as usize) {
+                        continue;
+                    }
+                    let weights = &local[i as usize * bandwidths..(i as usize + 1) * bandwidths];
+                    let mut sum = 0.0;
+                    for k in (0..bandwidths).rev() {
+                        sum += weights[k];
+                        own[k] += sum;
+                    }
+                }
+            } else {
+                let right = (node.right as usize - index - 1) * columns;
+                for k in 0..columns {
+                    own[k] = tail[k] + tail[right + k];
+                }
+            }
+        }
+        sums
+    }
+
+    /// The `count` points nearest to point `i` (itself among them) of those that `keep` takes, in metric coordinates; fewer if there are not so many.
+    pub(super) fn neighbours(
+        &self,
+        metric: &[f64],
+        width: usize,
+        i: usize,
+        count: usize,
+        keep: impl Fn(usize) -> bool,
+    ) -> Vec<usize> {
+        let x = &metric[i * width..(i + 1) * width];
+        // Distances with their points, the farthest first.
+        let mut found: BinaryHeap<(Ordered, u32)> = BinaryHeap::with_capacity(count + 1);
+        let apart = |index: u32| {
+            let at = index as usize * width;
+            let radius = self.nodes[index as usize].radius;
+            (distance(x, &self.means[at..at + width]) - radius).max(0.0)
+        };
+        let mut open = vec![(0u32, apart(0))];
+        while let Some((index, distance)) = open.pop() {
+            let full = found.len() == count;
+            if full && found.peek().is_some_and(|(farthest, _)| distance >= farthest.0) {
+                continue;
+            }
+            let node = &self.nodes[index as usize];
+            if node.is_leaf() {
+                for &j in &self.order[node.start as usize..node.end as usize] {
+                    if keep(j as usize) {
+                        found.push((Ordered(distance), j));
+                        if found.len() > count {
+                            found.pop();
+                        }
+                    }
+                }
+                continue;
+            }
+            let mut children = [(index + 1, apart(index + 1)), (node.right, apart(node.right))];
+            // The nearer child is searched first.
+            children.sort_by(|a, b| b.1.total_cmp(&a.1));
+            open.extend(children);
+        }
+        found.into_iter().map(|(_, j)| j as usize).collect()
     }
 
     /// Squared distance from point `i` to the nearest other point, in metric coordinates.

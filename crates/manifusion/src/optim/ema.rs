@@ -3,7 +3,7 @@
 use super::{BLOCK, OptimError};
 use crate::nn::Real;
 
-/// w ← d·w + (1 − d)·θ after each step.
+/// w ← d·w + (1 − d)·θ after each step, with a smaller d at first, (1 + t)/(10 + t): the weights that a run starts with are forgotten at once.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ema<T> {
     decay: f64,
@@ -30,13 +30,14 @@ impl<T: Real> Ema<T> {
         &self.weights
     }
 
-    /// One step towards `params`.
-    pub fn update(&mut self, params: &[T]) -> Result<(), OptimError> {
+    /// One step towards `params`, after `step` others.
+    pub fn update(&mut self, params: &[T], step: u64) -> Result<(), OptimError> {
         let (found, expected) = (params.len(), self.weights.len());
         if found != expected {
             return Err(OptimError::Len { found, expected });
         }
-        average(T::from_f64(1.0 - self.decay), &mut self.weights, params);
+        let early = (1.0 + step as f64) / (10.0 + step as f64);
+        average(T::from_f64(1.0 - self.decay.min(early)), &mut self.weights, params);
         Ok(())
     }
 }

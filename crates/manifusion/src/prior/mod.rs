@@ -21,6 +21,7 @@ pub use uniform::Uniform;
 pub use wrapped_normal::WrappedNormal;
 
 use crate::error::{PointError, SolveError};
+use crate::linalg::{axpy, norm, scratch};
 use crate::manifold::{Hyperboloid, Kind, Manifold, Metric};
 use crate::rng::Stream;
 
@@ -37,6 +38,25 @@ pub trait Prior: Debug + Send + Sync {
 
     /// ∇_g·U₀(x).
     fn drift_divergence(&self, x: &[f64]) -> f64;
+
+    /// `out ← (∂U₀/∂x) e` along a velocity e, tangent at x.
+    ///
+    /// Default: central differences of fourth order.
+    fn drift_derivative(&self, x: &[f64], e: &[f64], out: &mut [f64]) {
+        let (length, size) = (norm(e), 1.0 + norm(x));
+        out.fill(0.0);
+        if length == 0.0 {
+            return;
+        }
+        let h = 1e-3 * size / length;
+        let (mut moved, mut u) = (scratch(x.len()), scratch(x.len()));
+        for (t, weight) in [(h, 8.0), (-h, -8.0), (2.0 * h, -1.0), (-2.0 * h, 1.0)] {
+            moved.copy_from_slice(x);
+            axpy(t, e, &mut moved);
+            self.drift(&moved, &mut u);
+            axpy(weight / (12.0 * h), &u, out);
+        }
+    }
 
     /// Which diffusion U₀ makes, where it has a name.
     fn langevin(&self) -> Langevin {

@@ -43,6 +43,12 @@ impl Prior for ProductPrior {
         }
     }
 
+    fn drift_derivative(&self, x: &[f64], e: &[f64], out: &mut [f64]) {
+        for (at, prior) in self.blocks() {
+            prior.drift_derivative(&x[at.clone()], &e[at.clone()], &mut out[at]);
+        }
+    }
+
     fn drift_divergence(&self, x: &[f64]) -> f64 {
         self.blocks().map(|(at, prior)| prior.drift_divergence(&x[at])).sum()
     }

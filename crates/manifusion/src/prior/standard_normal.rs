@@ -38,6 +38,12 @@ impl Prior for StandardNormal {
         }
     }
 
+    fn drift_derivative(&self, _x: &[f64], e: &[f64], out: &mut [f64]) {
+        for (out, e) in out.iter_mut().zip(e) {
+            *out = -0.5 * e;
+        }
+    }
+
     fn drift_divergence(&self, _x: &[f64]) -> f64 {
         -0.5 * self.dim as f64
     }

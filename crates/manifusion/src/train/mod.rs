@@ -8,7 +8,7 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use crate::error::SolveError;
-use crate::field::{Field, FrozenBelow, InLogCoordinates, SumField};
+use crate::field::{Field, FrozenBelow, InLogCoordinates, PriorScore, SumField};
 use crate::kernel::TransitionKernel;
 use crate::loss::{LossBatch, LossKind};
 use crate::manifold::{LogCoordinates, Manifold};
@@ -87,6 +87,8 @@ pub struct TrainConfig {
     pub t_end: f64,
     /// Whether the network sees the logarithm of points of hyperbolic space instead of their coordinates, which grow like e^r.
     pub log_coordinates: bool,
+    /// Whether the network is added to the prior's score, so that a run starts as the prior. Without effect where that is zero.
+    pub prior_score: bool,
     /// Rows per step.
     pub batch: usize,
     /// Learning rates.
@@ -197,6 +199,7 @@ impl Trainer {
         let ema = Ema::new(config.ema, net.params())?;
         let workspace = net.train_workspace(config.lanes);
         let n = config.batch;
+        let driftless = prior.is_driftless();
         let coordinates =
             config.log_coordinates.then(|| LogCoordinates::new(manifold.as_ref())).flatten();
         Ok(Self {
@@ -210,7 +213,9 @@ impl Trainer {
             adam,
             ema,
             workspace,
-            batch: LossBatch::new(n, m).with_coordinates(coordinates),
+            batch: LossBatch::new(n, m)
+                .with_coordinates(coordinates)
+                .with_prior_score(config.prior_score && !driftless),
             picks: vec![0; n],
             y0: vec![0.0; n * m],
             log_q: vec![0.0; n],
@@ -281,7 +286,7 @@ impl Trainer {
                 let rate = self.config.schedule.rate(self.step);
                 let (adam, workspace) = (&mut self.adam, &self.workspace);
                 self.net.update_params(|params| adam.step(params, workspace.gradient(), rate))?;
-                self.ema.update(self.net.params())?;
+                self.ema.update(self.net.params(), self.step)?;
                 self.skipped_in_a_row = 0;
                 if let Some(gradient) = self.times.due(self.step + 1) {
                     self.learn_times(gradient)?;
@@ -425,6 +430,7 @@ impl Trainer {
             s_from: self.config.s_from,
             t_end: self.config.t_end,
             log_coordinates: self.config.log_coordinates,
+            prior_score: self.config.prior_score,
         }
         .assemble())
     }
@@ -449,22 +455,29 @@ pub struct Parts {
     pub t_end: f64,
     /// Whether the network sees logarithms of points of hyperbolic space.
     pub log_coordinates: bool,
+    /// Whether the network is added to the prior's score.
+    pub prior_score: bool,
 }
 
 impl Parts {
     /// The model: the network in its coordinates, frozen below the times that it was trained at, and what it is added to.
     pub fn assemble(self) -> Diffusion {
-        let Self { manifold, prior, net, guide, s_min, s_from, t_end, log_coordinates } = self;
-        let coordinates = log_coordinates.then(|| LogCoordinates::new(manifold.as_ref())).flatten();
+        let Self { manifold, prior, net, guide, s_min, s_from, t_end, .. } = self;
+        let coordinates = self.log_coordinates.then(|| LogCoordinates::new(manifold.as_ref())).flatten();
         let net: Arc<dyn Field> = match coordinates {
             Some(coordinates) => Arc::new(InLogCoordinates { field: net, coordinates }),
             None => net,
         };
         let net: Arc<dyn Field> =
             if s_from > s_min { Arc::new(FrozenBelow { field: net, from: s_from }) } else { net };
-        let field: Arc<dyn Field> = match guide {
-            None => net,
-            Some(guide) => Arc::new(SumField(vec![guide, net])),
+        let base = self.prior_score && !prior.is_driftless();
+        let base = base.then(|| Arc::new(PriorScore(Arc::clone(&prior))) as Arc<dyn Field>);
+        let mut parts: Vec<Arc<dyn Field>> = guide.into_iter().chain(base).collect();
+        let field: Arc<dyn Field> = if parts.is_empty() {
+            net
+        } else {
+            parts.push(net);
+            Arc::new(SumField(parts))
         };
         Diffusion { manifold, prior, field, s_min, t_end }
     }
