@@ -89,7 +89,7 @@ fn forgetting_rate(manifold: &dyn Manifold) -> f64 {
 /// The length scales of the data, as the leave-one-out likelihood of a kernel mixture sees them: unlike distances between neighbours they do not
 /// shrink with the number of points of a smooth density.
 struct Scales {
-    /// Below it lies a thousandth of the mass.
+    /// The smallest bandwidth.
     finest: f64,
     /// Below it lies a hundredth of the mass.
     smallest: f64,
@@ -110,7 +110,8 @@ impl Scales {
             }
             1.0
         };
-        Self { finest: quantile(0.001), smallest: quantile(0.01), small: quantile(0.1) }
+        let finest = mixture.bandwidths().last().copied().unwrap_or(1.0);
+        Self { finest, smallest: quantile(0.01), small: quantile(0.1) }
     }
 }
 
@@ -138,8 +139,11 @@ pub(crate) fn resolve(
     fill(&mut settings.model.prior_score, !guided && !prior.is_driftless());
     // A guide is its mixture at s_min, whose smallest bandwidth is √s_min. Otherwise noise of this variance costs d/2 log(1 + s_min/σ²) nats at
     // the smallest scale σ.
-    let chosen =
-        if guided { scales.finest.powi(2).min(1e-4) } else { (0.05 * scales.smallest.powi(2)).min(1e-3) };
+    let chosen = if guided {
+        scales.finest.powi(2).min(1e-4)
+    } else {
+        (0.05 * scales.smallest.powi(2)).min(1e-3)
+    };
     fill(&mut settings.model.s_min, chosen.max(1e-10));
     let s_min = settings.model.s_min.unwrap_or(1e-5);
     fill(&mut settings.model.s_from, if guided { s_min.max(GUIDED_FROM) } else { s_min });
@@ -182,7 +186,7 @@ pub(crate) fn resolve(
     let validations = train.validations.unwrap_or(20);
     fill(&mut train.validation_points, 500);
     // Beside a guide the network's gain comes late, and it hardly overfits.
-    fill(&mut train.patience, if guided { validations } else { 8 });
+    fill(&mut train.patience, if guided { validations.div_ceil(2).max(8) } else { 8 });
     fill(&mut train.checkpoint_seconds, 20.0);
     if train.steps.is_none() {
         fill(&mut train.minutes, 5.0);

@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use manifusion::checkpoint::Arrays;
 use manifusion::data::Synthetic;
-use manifusion::manifold::{Manifold, parse};
+use manifusion::manifold::{Kind, Manifold, Metric, parse};
 use manifusion_io::{
     Column, Dataset, DuplicateReport, FileFormat, Form, Forms, LoadOptions, OutputForm, Split,
     SplitSettings, duplicates, load, point_columns, save, table_to_bytes,
@@ -155,6 +155,9 @@ impl Source {
                 data.largest_move
             ));
         }
+        if let Some(spec) = &settings.manifold {
+            findings.extend(far_out(parse(spec)?.as_ref(), &data.points));
+        }
         let file = DataFile {
             output: data.output,
             sha256: Some(data.sha256).filter(|hash| !hash.is_empty()),
@@ -191,6 +194,28 @@ impl Source {
         dir.write("split.json", &format!("{split}\n"))?;
         dir.write_json("data.json", &serde_json::to_value(&self.file)?)
     }
+}
+
+/// A sentence about points too far out for the Euclidean metric of the hyperboloid: coordinates grow like e^r, the prior's do not.
+fn far_out(manifold: &dyn Manifold, points: &[f64]) -> Option<String> {
+    const FAR: f64 = 2.5;
+    let Kind::Hyperboloid { curvature, metric: Metric::Euclidean, .. } = manifold.kind() else {
+        return None;
+    };
+    let root = (-curvature).sqrt();
+    let mut radii: Vec<f64> = points
+        .chunks_exact(manifold.ambient_dim())
+        .map(|x| (root * x[1..].iter().map(|y| y * y).sum::<f64>().sqrt()).asinh())
+        .collect();
+    radii.sort_by(f64::total_cmp);
+    let outer = *radii.get(radii.len() * 9 / 10)?;
+    (outer > FAR).then(|| {
+        format!(
+            "a tenth of the points lie beyond distance {:.1} from the origin, too far for the Euclidean metric and its prior; --manifold {},metric=lorentz suits such data",
+            outer / root,
+            manifold.name()
+        )
+    })
 }
 
 /// The points that settings name, and the name for messages.

@@ -151,7 +151,7 @@ fn wrong_calls_get_one_clear_sentence() {
                 "--steps",
                 "2",
             ],
-            "the transition kernel is not known on hyperbolic:2; use the implicit loss",
+            "the transition kernel is not known on hyperbolic:2,metric=lorentz; use the implicit loss",
         ),
         (&["resume", "absent"], "absent does not exist"),
         (

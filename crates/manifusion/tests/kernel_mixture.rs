@@ -14,7 +14,7 @@ use manifusion::field::{Field, FieldValues};
 use manifusion::kernel::TransitionKernel;
 use manifusion::likelihood::{OdeLikelihoodOptions, log_density};
 use manifusion::linalg::log_sum_exp;
-use manifusion::manifold::{Lorentz, Manifold, parse};
+use manifusion::manifold::{Hyperboloid, Lorentz, Manifold, Metric, parse};
 use manifusion::mixture::{Folds, Guide, KernelMixture, MixtureOptions};
 use manifusion::model::Diffusion;
 use manifusion::path::{NoisingPath, PathChoice};
@@ -60,12 +60,14 @@ fn brute_force(
     let prior = default_prior(manifold).unwrap();
     let flat = manifold.name().starts_with("euclidean");
     let kernel = TransitionKernel::new(manifold.as_ref(), prior.as_ref()).unwrap();
-    let kept: Vec<&[f64]> =
-        train.chunks_exact(m).enumerate().filter(|(i, _)| !skip(*i)).map(|(_, c)| c).collect();
+    let kept: Vec<(usize, &[f64])> =
+        train.chunks_exact(m).enumerate().filter(|(i, _)| !skip(*i)).collect();
     let mut terms = vec![mixture.prior_weight().ln() + prior.log_density(y)];
-    for (sigma, weight) in mixture.bandwidths().iter().zip(mixture.weights()) {
-        let log_weight = weight.ln() - (kept.len() as f64).ln();
-        for c in &kept {
+    let bands = mixture.bandwidths().len();
+    for (k, (sigma, weight)) in mixture.bandwidths().iter().zip(mixture.weights()).enumerate() {
+        for (i, c) in &kept {
+            let weight = mixture.local_weights().map_or(*weight, |local| local[i * bands + k]);
+            let log_weight = weight.ln() - (kept.len() as f64).ln();
             if flat {
                 let variance = sigma * sigma * (-s).exp() + 1.0 - (-s).exp();
                 let square: f64 =
@@ -99,8 +101,11 @@ fn noised(mixture: &KernelMixture, train: &[f64], s: &[f64], seed: u64) -> Vec<f
 
 #[test]
 fn the_density_is_the_sum_of_kernels() {
-    for spec in SPACES {
-        let (train, mixture) = fitted(spec, 240, 3);
+    for (spec, local) in SPACES.into_iter().flat_map(|spec| [(spec, false), (spec, true)]) {
+        let (train, mut mixture) = fitted(spec, 240, 3);
+        if local {
+            mixture = mixture.localised(&MixtureOptions::default()).unwrap();
+        }
         let m = mixture.manifold().ambient_dim();
         let mut y = noised(&mixture, &train, &[1e-5, 1e-3, 0.03, 0.5, 2.0].repeat(6), 1);
         let uniform = sample_points(mixture.manifold().as_ref(), 10, &Streams::new(2, "far"));
@@ -351,7 +356,16 @@ fn the_guide_is_the_score_of_the_noised_density() {
 
 #[test]
 fn cross_fitting_leaves_the_fold_out() {
-    let (train, mixture) = fitted("sphere:2", 500, 13);
+    for local in [false, true] {
+        check_cross_fitting(local);
+    }
+}
+
+fn check_cross_fitting(local: bool) {
+    let (train, mut mixture) = fitted("sphere:2", 500, 13);
+    if local {
+        mixture = mixture.localised(&MixtureOptions::default()).unwrap();
+    }
     let folds = Folds { count: 5, seed: 3 };
     let guide = Guide::new(&mixture, Some(folds), 0.0).unwrap();
     let sizes: Vec<usize> =
@@ -407,16 +421,16 @@ fn divergences_agree_by_every_estimator() {
     }
 }
 
-/// The untrained guide's ODE likelihood and the closed form at s_min: mean and largest difference.
+/// The untrained guide's ODE likelihood and the mixture's closed form: mean and largest difference.
 fn ode_gap(mixture: &KernelMixture, test: &[f64], s_min: f64, t_end: f64) -> (f64, f64) {
     let manifold = Arc::clone(mixture.manifold());
     let m = manifold.ambient_dim();
     let prior = default_prior(&manifold).unwrap();
-    let field = Arc::new(Guide::new(mixture, None, 0.0).unwrap());
+    let field = Arc::new(Guide::new(mixture, None, s_min).unwrap());
     let model = Diffusion { manifold, prior, field, s_min, t_end };
     let rows = Rows::new(test, m).unwrap();
     let found = log_density(&model, rows, &OdeLikelihoodOptions::default()).unwrap();
-    let closed = mixture.noised_log_density(rows, s_min).unwrap();
+    let closed = mixture.log_density(rows).unwrap();
     let gaps: Vec<f64> = found.log_p.iter().zip(&closed).map(|(a, b)| a - b).collect();
     let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
     (mean, gaps.iter().fold(0.0, |worst, g| g.abs().max(worst)))
@@ -434,9 +448,77 @@ fn untrained_the_guided_model_has_the_mixtures_likelihood() {
         let options = MixtureOptions::default();
         let mixture =
             KernelMixture::fit(Arc::clone(set.manifold()), prior, rows, &options).unwrap();
-        let (mean, worst) = ode_gap(&mixture, &test, 1e-4, t_end);
-        assert!(mean.abs() < 0.01 && worst < 0.05, "{name}: mean {mean}, worst {worst}");
+        for mixture in [mixture.localised(&options).unwrap(), mixture] {
+            // Bandwidths below √s_min would count as that.
+            let s_min = mixture.bandwidths().last().unwrap().powi(2).min(1e-4);
+            let (mean, worst) = ode_gap(&mixture, &test, s_min, t_end);
+            let local = mixture.local_weights().is_some();
+            let gap = format!("mean {mean}, worst {worst}");
+            assert!(mean.abs() < 0.01 && worst < 0.05, "{name}, local {local}: {gap}");
+        }
     }
+}
+
+/// Tight clusters on one half of the sphere, a smooth law on the other: no common weights suit both.
+#[test]
+fn local_weights_suit_uneven_data() {
+    let manifold = parse("sphere:2").unwrap();
+    let prior = default_prior(&manifold).unwrap();
+    let path =
+        NoisingPath::new(Arc::clone(&manifold), Arc::clone(&prior), PathChoice::Exact).unwrap();
+    let uneven = |n: usize, seed: u64| {
+        let places = sample_points(manifold.as_ref(), 40, &Streams::new(1, "places")).unwrap();
+        let streams = Streams::new(seed, "uneven");
+        let (mut starts, mut times) = (Vec::new(), Vec::new());
+        for i in 0..n {
+            let mut stream = streams.stream(i as u64, 0);
+            if stream.uniform() < 0.5 {
+                let at = 3 * ((stream.uniform() * 40.0) as usize).min(39);
+                starts.extend([places[at], places[at + 1], places[at + 2].abs()]);
+                times.push(1e-5);
+            } else {
+                starts.extend([0.0, 0.0, -1.0]);
+                times.push(0.3);
+            }
+        }
+        let mut x = starts.clone();
+        let rows = (Rows::new(&starts, 3).unwrap(), RowsMut::new(&mut x, 3).unwrap());
+        path.sample(rows.0, &times, &streams.part(1), 0, rows.1).unwrap();
+        x
+    };
+    let (train, test) = (uneven(1500, 1), uneven(1500, 2));
+    let (rows, options) = (Rows::new(&train, 3).unwrap(), MixtureOptions::default());
+    let common =
+        KernelMixture::fit(Arc::clone(&manifold), Arc::clone(&prior), rows, &options).unwrap();
+    let local = common.localised(&options).unwrap();
+    let test = Rows::new(&test, 3).unwrap();
+    let gains: Vec<f64> = local
+        .log_density(test)
+        .unwrap()
+        .iter()
+        .zip(common.log_density(test).unwrap())
+        .map(|(local, common)| local - common)
+        .collect();
+    let (gain, se) = mean_se(gains.into_iter());
+    assert!(gain - 4.0 * se > 0.05, "{gain} ± {se}");
+    let judged = common.leave_one_out_nll() - local.leave_one_out_nll();
+    assert!((judged - gain).abs() < 0.1, "leave-one-out promised {judged}, the test gave {gain}");
+    // Draws have the law: the mean log-density of draws is minus the entropy, by both.
+    let draws = local.sample(20_000, 3).unwrap();
+    let log_p = local.log_density(Rows::new(&draws, 3).unwrap()).unwrap();
+    let ratio = common.log_density(Rows::new(&draws, 3).unwrap()).unwrap();
+    let (mass, se) = mean_se(ratio.iter().zip(&log_p).map(|(q, p)| (q - p).exp()));
+    assert!((mass - 1.0).abs() < 4.0 * se, "E q/p = {mass} ± {se} under p");
+    let again = KernelMixture::from_tensors(manifold, prior, &local.to_tensors()).unwrap();
+    assert_eq!(again.log_density(test).unwrap(), local.log_density(test).unwrap());
+    let mut broken = local.to_tensors();
+    broken.get_mut("local_weights").unwrap()[3] += 0.1;
+    let error = KernelMixture::from_tensors(
+        Arc::clone(local.manifold()),
+        default_prior(local.manifold()).unwrap(),
+        &broken,
+    );
+    assert!(error.unwrap_err().to_string().contains("of sum 1 - w0"));
 }
 
 #[test]
@@ -445,12 +527,13 @@ fn results_do_not_depend_on_threads() {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         pool.install(|| {
             let (train, mixture) = fitted("sphere:2", 300, 19);
+            let mixture = mixture.localised(&MixtureOptions::default()).unwrap();
             let guide = Guide::new(&mixture, Some(Folds::default()), 0.0).unwrap();
             let rows = Rows::new(&train, 3).unwrap();
             let (centre, s) = ((0..300).collect::<Vec<_>>(), vec![1e-2; 300]);
             let mut out = vec![0.0; 900];
             guide.cross_fitted(rows, &s, &centre, &mut out).unwrap();
-            out.extend(mixture.weights());
+            out.extend(mixture.local_weights().unwrap());
             out.extend(mixture.log_density(rows).unwrap());
             out.extend(mixture.sample(100, 1).unwrap());
             out.into_iter().map(f64::to_bits).collect::<Vec<_>>()
@@ -461,7 +544,14 @@ fn results_do_not_depend_on_threads() {
 
 #[test]
 fn hyperbolic_space_has_wrapped_normals_and_no_guide() {
-    let set = Synthetic::new("hyperbolic-gaussians").unwrap();
+    for metric in [Metric::Euclidean, Metric::Lorentz] {
+        check_wrapped_normals(Hyperboloid::new(2, -1.0).unwrap().with_metric(metric));
+    }
+}
+
+fn check_wrapped_normals(points: Hyperboloid) {
+    let manifold: Arc<dyn Manifold> = Arc::new(points);
+    let set = Synthetic::new("hyperbolic-gaussians").unwrap().on(&manifold).unwrap();
     let train = set.sample(50, 1).unwrap();
     let prior = default_prior(set.manifold()).unwrap();
     let rows = Rows::new(&train, 3).unwrap();
@@ -476,7 +566,7 @@ fn hyperbolic_space_has_wrapped_normals_and_no_guide() {
         for (sigma, w) in mixture.bandwidths().iter().zip(mixture.weights()) {
             for c in train.chunks_exact(3) {
                 let log_l = lorentz.wrapped_normal_log_density(c, &[*sigma; 2], x);
-                terms.push((w / 50.0).ln() + log_l - lorentz.points().log_lorentz_over_euclid(x));
+                terms.push((w / 50.0).ln() + log_l - points.log_lorentz_over_own(x));
             }
         }
         assert!((found - log_sum_exp(&terms)).abs() < 1e-9);

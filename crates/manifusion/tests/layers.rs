@@ -20,7 +20,7 @@ const ALLOWED: [(&str, &[&str]); 32] = [
     ("path", &["error", "linalg", "rng", "rows", "parallel", "manifold", "prior", "sde", "kernel"]),
     ("data", &["error", "linalg", "rng", "manifold", "kernel"]),
     ("check", &["error", "linalg", "rng", "rows", "manifold", "prior", "divergence", "path"]),
-    ("field", &["error", "linalg", "rng", "rows", "manifold", "divergence"]),
+    ("field", &["error", "linalg", "rng", "rows", "manifold", "prior", "divergence"]),
     ("density", &["error", "rows", "manifold"]),
     ("model", &["error", "rows", "manifold", "prior", "field"]),
     (

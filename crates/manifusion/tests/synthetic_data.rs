@@ -6,7 +6,7 @@ mod common;
 
 use common::mean_se;
 use manifusion::data::{SYNTHETIC_NAMES, Synthetic};
-use manifusion::manifold::{Hyperboloid, Kind, Lorentz};
+use manifusion::manifold::{Hyperboloid, Kind, Lorentz, parse};
 use manifusion::prior::default_prior;
 use manifusion::rng::Streams;
 
@@ -25,8 +25,7 @@ fn wide_draws(set: &Synthetic, n: usize) -> Vec<(Vec<f64>, f64)> {
                 let space = Lorentz::new(dim, curvature).unwrap();
                 let (origin, std) = (vec![1.0, 0.0, 0.0], [2.2, 2.2]);
                 space.sample_wrapped_normal(&origin, &std, &mut stream, &mut x);
-                let log_q = space.wrapped_normal_log_density(&origin, &std, &x)
-                    - Hyperboloid::new(dim, curvature).unwrap().log_lorentz_over_euclid(&x);
+                let log_q = space.wrapped_normal_log_density(&origin, &std, &x);
                 return (x, log_q);
             }
             prior.sample(&mut stream, &mut x).unwrap();
@@ -64,6 +63,24 @@ fn densities_integrate_to_one_and_match_the_draws() {
             assert!((drawn - expected).abs() < allowed, "{name}: {drawn} {expected} ± {allowed}");
         }
     }
+}
+
+/// With the metric of the paper's model the same law has another density, and no other manifold will do.
+#[test]
+fn hyperbolic_sets_have_two_metrics() {
+    let set = Synthetic::new("hyperbolic-mixture").unwrap();
+    let x = set.sample(1, 1).unwrap();
+    let euclid = set.clone().on(&parse("hyperbolic:2").unwrap()).unwrap();
+    // π rescales with one metric and keeps y with the other: the same draw to rounding.
+    let same = euclid.sample(1, 1).unwrap().iter().zip(&x).all(|(a, b)| (a - b).abs() < 1e-12);
+    assert!(same, "{x:?}");
+    let change = Hyperboloid::new(2, -1.0).unwrap().log_lorentz_over_euclid(&x);
+    assert!((set.log_density(&x) - euclid.log_density(&x) - change).abs() < 1e-12);
+    let error = set.on(&parse("hyperbolic:2,K=-2").unwrap()).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "synthetic:hyperbolic-mixture lives on hyperbolic:2,metric=lorentz, not on hyperbolic:2,K=-2"
+    );
 }
 
 #[test]

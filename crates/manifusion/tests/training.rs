@@ -82,8 +82,8 @@ fn short_runs_learn() {
         ("plane-moons", 12.0, LossKind::Denoising, 2500),
     ] {
         let mut set = Synthetic::new(name).unwrap();
-        if name == "hyperbolic-mixture" {
-            set = set.on(&parse("hyperbolic:2,metric=lorentz").unwrap()).unwrap();
+        if name == "hyperbolic-wrapped" {
+            set = set.on(&parse("hyperbolic:2").unwrap()).unwrap();
         }
         let manifold = Arc::clone(set.manifold());
         let m = manifold.ambient_dim();

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::error::{PointError, SpecError};
 use crate::kernel::{rotation_kernel, wrapped_normal};
 use crate::linalg::{dot, log_sum_exp, norm, rotation_matrix, scale, times};
-use crate::manifold::{Kind, Lorentz, Manifold, parse};
+use crate::manifold::{Hyperboloid, Kind, Lorentz, Manifold, Metric, parse};
 use crate::rng::{Stream, Streams};
 
 /// Names that [`Synthetic::new`] understands.
@@ -97,7 +97,7 @@ impl Synthetic {
             }
             "so3-mixture" => ("so:3", rotation_mixture()),
             "plane-moons" => ("euclidean:2", Law::Moons),
-            _ => ("hyperbolic:2", hyperbolic_law(name)?),
+            _ => ("hyperbolic:2,metric=lorentz", hyperbolic_law(name)?),
         };
         Ok(Self { name, manifold: parse(spec)?, law })
     }
@@ -353,7 +353,7 @@ fn rotation_mixture() -> Law {
 }
 
 fn hyperbolic_law(name: &str) -> Result<Law, SpecError> {
-    let space = Lorentz::new(2, -1.0)?;
+    let space = Lorentz::on(Hyperboloid::new(2, -1.0)?.with_metric(Metric::Lorentz));
     let at = |y: [f64; 2]| {
         let x0 = space.points().height(&y);
         vec![x0, y[0], y[1]]

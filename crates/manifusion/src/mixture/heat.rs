@@ -111,9 +111,8 @@ impl Heat {
                 let x = centres.row(judge);
                 self.space.place(x, &mut work.point);
                 out[0] = prior.log_density(x);
-                let own = local.map(|local| {
-                    &local[judge * bandwidths.len()..(judge + 1) * bandwidths.len()]
-                });
+                let own = local
+                    .map(|local| &local[judge * bandwidths.len()..(judge + 1) * bandwidths.len()]);
                 noised.leave_one_out(self.centres(), own, &mut work, &mut out[1..]);
             }
             Ok(())

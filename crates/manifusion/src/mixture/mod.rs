@@ -341,13 +341,10 @@ impl KernelMixture {
                 for (own, weight) in own.iter_mut().zip(self.weights()) {
                     *own = LOCAL_PRIOR * weight / kernels;
                 }
-                let near = heat.tree.neighbours(
-                    &heat.metric,
-                    width,
-                    first + i,
-                    LOCAL_NEIGHBOURS,
-                    |row| place[row] != u32::MAX,
-                );
+                let near =
+                    heat.tree.neighbours(&heat.metric, width, first + i, LOCAL_NEIGHBOURS, |row| {
+                        place[row] != u32::MAX
+                    });
                 for row in near {
                     let at = place[row] as usize * (1 + bands);
                     crate::linalg::axpy(1.0, &shares[at + 1..at + 1 + bands], own);

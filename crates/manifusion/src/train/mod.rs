@@ -463,7 +463,8 @@ impl Parts {
     /// The model: the network in its coordinates, frozen below the times that it was trained at, and what it is added to.
     pub fn assemble(self) -> Diffusion {
         let Self { manifold, prior, net, guide, s_min, s_from, t_end, .. } = self;
-        let coordinates = self.log_coordinates.then(|| LogCoordinates::new(manifold.as_ref())).flatten();
+        let coordinates =
+            self.log_coordinates.then(|| LogCoordinates::new(manifold.as_ref())).flatten();
         let net: Arc<dyn Field> = match coordinates {
             Some(coordinates) => Arc::new(InLogCoordinates { field: net, coordinates }),
             None => net,

@@ -225,9 +225,8 @@ impl CirclesSum<'_> {
             // Lanes beyond the last cell repeat it without weight.
             let cell: [usize; LANES] =
                 std::array::from_fn(|l| cells[l.min(cells.len() - 1)].0 as usize);
-            let mut k: Lanes = std::array::from_fn(|l| {
-                if l < cells.len() { cells[l].1 } else { 0.0 }
-            });
+            let mut k: Lanes =
+                std::array::from_fn(|l| if l < cells.len() { cells[l].1 } else { 0.0 });
             let epsilon = cell.map(|i| view.variance[i] * per_variance);
             let gather = |j: usize| -> Lanes { cell.map(|i| view.inner[i * width + j]) };
             // ∇ log K and the diagonal of its derivative.

@@ -295,8 +295,7 @@ impl Noised {
         let mut log_total = f64::NEG_INFINITY;
         for (k, (component, out)) in self.components.iter().zip(out).enumerate().rev() {
             let log_factor = component.log_factor - log_others;
-            let log_share =
-                log_factor + component.log_weight - log_total - SMALLEST_WEIGHT.ln();
+            let log_share = log_factor + component.log_weight - log_total - SMALLEST_WEIGHT.ln();
             self.sum(component, log_share, centres, Order::Value, work);
             // The own kernel is one peak; merging may leave a little less than it.
             let mass = own.map_or(1.0, |own| own[k]);
