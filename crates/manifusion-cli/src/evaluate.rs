@@ -179,7 +179,8 @@ fn mass_values(model: &TrainedModel, seed: u64) -> Result<Vec<(String, Value)>> 
         return Ok(["mass", "mass_se", "mass_kind"].map(|n| (n.to_owned(), Value::Null)).into());
     }
     let density = model.density(SampleOptions::default())?;
-    let near = model.kernel.as_ref().map(|kernel| kernel.as_ref() as &dyn Density);
+    let near = model.guide.as_ref().or(model.kernel.as_ref());
+    let near = near.map(|kernel| kernel.as_ref() as &dyn Density);
     let mass = total_mass(density.as_ref(), near, model.prior.as_ref(), budget, seed)?;
     let kind = match mass.kind {
         MassKind::Quadrature => "quadrature",

@@ -5,6 +5,8 @@ mod common;
 mod data;
 mod demo;
 mod evaluate;
+#[cfg(test)]
+mod fuzz;
 mod info;
 mod model;
 mod plot;

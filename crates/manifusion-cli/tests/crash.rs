@@ -139,3 +139,51 @@ fn damaged_files_are_named_and_nothing_is_overwritten() {
     let error = stderr_of(at, &["evaluate", "run"]);
     assert_eq!(error, "error: run/split.json was changed: its hash does not fit\n");
 }
+
+/// A write that fails in the middle of a file, as on a full disk (here by a limit on the size of files): one sentence, no half file, and
+/// the run goes on from there once there is room.
+#[cfg(unix)]
+#[test]
+fn a_write_that_fails_leaves_a_run_that_can_go_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let mut args = SMALL_RUN.to_vec();
+    // The checkpoint of this network is larger than a megabyte, everything before it is smaller.
+    args.extend([
+        "--guide",
+        "none",
+        "--set",
+        "net.width=256",
+        "--set",
+        "net.depth=4",
+        "--out",
+        "run",
+    ]);
+    let limited = Command::new("bash")
+        // A process that ignores the signal gets the error instead.
+        .args([
+            "-c",
+            "trap '' XFSZ; ulimit -f 1000; exec \"$0\" \"$@\"",
+            env!("CARGO_BIN_EXE_manifusion"),
+        ])
+        .args(&args)
+        .current_dir(at)
+        .output()
+        .unwrap();
+    let message = String::from_utf8_lossy(&limited.stderr).into_owned();
+    assert!(!limited.status.success(), "{message}");
+    let error = message.lines().find(|line| line.starts_with("error: ")).unwrap_or_default();
+    assert!(error.contains("writing the checkpoint"), "{message}");
+    assert!(error.contains("File too large"), "{message}");
+    let names = || -> Vec<String> {
+        let entries = std::fs::read_dir(at.join("run")).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect()
+    };
+    let left = names();
+    assert!(
+        !left.iter().any(|name| name.contains("checkpoint") || name.contains("tmp")),
+        "{left:?}"
+    );
+    stdout_of(at, &["resume", "run", "--quiet"]);
+    assert!(names().iter().any(|name| name == "model.safetensors"));
+}

@@ -178,3 +178,24 @@ fn wrong_calls_get_one_clear_sentence() {
         assert!(!error.contains("panicked"), "{error}");
     }
 }
+
+/// A run whose weights are lost at the first step: no model, and the metrics say why.
+#[test]
+fn a_run_without_a_finite_validation_ends_in_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut args = common::SMALL_RUN.to_vec();
+    args.extend(["--guide", "none", "--out", "run"]);
+    for setting in ["train.rate=1e8", "train.clip=1e30", "net.zero_output=false", "train.steps=4"] {
+        args.extend(["--set", setting]);
+    }
+    let message = stderr_of(folder.path(), &args);
+    assert!(
+        message.contains(
+            "error: no validation of the run gave a finite likelihood, so no model is written; "
+        ),
+        "{message}"
+    );
+    let metrics = std::fs::read_to_string(folder.path().join("run/metrics.jsonl")).unwrap();
+    assert!(metrics.contains("\"validation_error\":\"row 0 at time "), "{metrics}");
+    assert!(!folder.path().join("run/model.safetensors").exists());
+}

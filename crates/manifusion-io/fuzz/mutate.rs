@@ -178,7 +178,12 @@ pub(crate) fn table(input: &mut Vec<u8>, random: &mut Random, corpus: &[Vec<u8>]
 }
 
 /// One of the words for another, or a change of bytes.
-fn words(text: &mut Vec<u8>, random: &mut Random, corpus: &[Vec<u8>], vocabulary: &[&str]) {
+pub(crate) fn words(
+    text: &mut Vec<u8>,
+    random: &mut Random,
+    corpus: &[Vec<u8>],
+    vocabulary: &[&str],
+) {
     if random.below(3) == 0 {
         bytes(text, random, corpus);
         return;

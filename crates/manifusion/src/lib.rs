@@ -29,6 +29,7 @@
 //!
 //! `ARCHITECTURE.md` in the repository maps the modules; `docs/notation.md` the symbols.
 
+pub mod atomic;
 pub mod brownian;
 pub mod check;
 pub mod checkpoint;

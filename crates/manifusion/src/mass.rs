@@ -1,7 +1,7 @@
 //! The total mass ∫p of a density: what an honest likelihood must have equal to one.
 //!
 //! By quadrature on circles, T², T³ and S² where two grids agree, which they do for smooth densities; else by importance sampling, E_q[p/q], from a
-//! proposal q whose density is known.
+//! proposal q whose density is known, with the other known masses as a control.
 
 use std::f64::consts::{PI, TAU};
 
@@ -69,7 +69,8 @@ pub fn quadrature(density: &dyn Density, budget: usize) -> Result<Option<Mass>, 
     Ok(Some(Mass { value, se, kind: MassKind::Quadrature }))
 }
 
-/// E_q[p/q] with q half the prior, half `near`.
+/// E_q[p/q] with q half the prior, half `near`, whose own masses E_q[near/q] = 1 and E_q[p₀/q] = 1 are known: what the draws get wrong about
+/// `near` they get wrong about a p close to it, so the error shrinks by β(near/q − 1), β by least squares.
 pub fn importance(
     density: &dyn Density,
     near: Option<&dyn Density>,
@@ -90,26 +91,39 @@ pub fn importance(
     let x = Rows::new(&points, m)?;
     let log_p = density.log_density(x)?;
     let log_near = near.map(|near| near.log_density(x)).transpose()?;
-    let ratio = |(i, log_p): (usize, &f64)| {
+    // p/q and near/q of every draw.
+    let (mut ratios, mut controls) = (Vec::with_capacity(budget), Vec::with_capacity(budget));
+    for (i, log_p) in log_p.iter().enumerate() {
         let log_prior = prior.log_density(x.row(i));
-        let log_q = match &log_near {
-            None => log_prior,
-            Some(log_near) => {
-                let share = from_near as f64 / budget as f64;
-                let top = log_prior.max(log_near[i]);
-                let sum =
-                    (1.0 - share) * (log_prior - top).exp() + share * (log_near[i] - top).exp();
-                top + sum.ln()
-            }
+        let Some(log_near) = &log_near else {
+            ratios.push((log_p - log_prior).exp());
+            controls.push(1.0);
+            continue;
         };
-        (log_p - log_q).exp()
-    };
-    let ratios: Vec<f64> = log_p.iter().enumerate().map(ratio).collect();
+        let share = from_near as f64 / budget as f64;
+        let top = log_prior.max(log_near[i]);
+        let sum = (1.0 - share) * (log_prior - top).exp() + share * (log_near[i] - top).exp();
+        let log_q = top + sum.ln();
+        ratios.push((log_p - log_q).exp());
+        controls.push((log_near[i] - log_q).exp());
+    }
     // Stratified: the two parts have fixed sizes, so their errors add without the variance between them.
-    let (a, b) = ratios.split_at(budget - from_near);
+    let strata = [0..budget - from_near, budget - from_near..budget];
+    let strata = || strata.iter().filter(|part| !part.is_empty());
+    let (mut together, mut alone) = (0.0, 0.0);
+    for part in strata() {
+        let (p, near) = (stats::mean(&ratios[part.clone()]), stats::mean(&controls[part.clone()]));
+        for i in part.clone() {
+            together += (ratios[i] - p.value) * (controls[i] - near.value);
+            alone += (controls[i] - near.value).powi(2);
+        }
+    }
+    let beta = if alone > 0.0 { together / alone } else { 0.0 };
     let (mut value, mut variance) = (0.0, 0.0);
-    for part in [a, b].into_iter().filter(|part| !part.is_empty()) {
-        let (share, part) = (part.len() as f64 / budget as f64, stats::mean(part));
+    for part in strata() {
+        let controlled: Vec<f64> =
+            part.clone().map(|i| ratios[i] - beta * (controls[i] - 1.0)).collect();
+        let (share, part) = (part.len() as f64 / budget as f64, stats::mean(&controlled));
         value += share * part.value;
         variance += (share * part.se).powi(2);
     }

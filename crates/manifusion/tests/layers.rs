@@ -4,8 +4,9 @@
 use std::path::{Path, PathBuf};
 
 /// Module → the modules it may use besides itself.
-const ALLOWED: [(&str, &[&str]); 32] = [
+const ALLOWED: [(&str, &[&str]); 33] = [
     ("error", &[]),
+    ("atomic", &[]),
     ("rows", &["error"]),
     ("linalg", &[]),
     ("rng", &[]),
@@ -69,7 +70,7 @@ const ALLOWED: [(&str, &[&str]); 32] = [
     ("nn", &["rng", "rows", "error"]),
     ("optim", &["nn"]),
     ("time", &["rng"]),
-    ("checkpoint", &["nn", "optim"]),
+    ("checkpoint", &["atomic", "nn", "optim"]),
     ("network", &["error", "rows", "field", "nn"]),
     (
         "loss",

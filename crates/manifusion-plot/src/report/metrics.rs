@@ -7,24 +7,27 @@ use serde_json::Value as Json;
 use crate::svg::escape;
 
 /// Meanings of the keys of `eval.json`, in the order in which the table shows them.
-const MEANINGS: [(&str, &str); 38] = [
+const MEANINGS: [(&str, &str); 45] = [
     ("nll", "Mean negative log-likelihood of the test points, in nats; lower is better."),
     ("nll_se", "Standard error of nll over the test points."),
-    ("nll_ci", "Bootstrap interval of nll over the test points."),
+    ("nll_interval_95", "Bootstrap interval of nll over the test points, 95 %."),
     (
         "nll_kind",
         "How nll was computed: ode (the model's equivalent flow, solved numerically) or closed-form.",
     ),
-    ("nll_lorentz", "nll with respect to hyperbolic (Lorentz) volume."),
+    ("nll_other_measure", "nll with respect to the other usual measure."),
+    ("other_measure", "The measure of nll_other_measure."),
     ("uniform_nll", "nll of the uniform density, the least that a model must beat."),
     (
         "kernel_nll",
         "nll of a kernel mixture fitted to the same training points: a simple, strong rival.",
     ),
+    ("kernel_nll_se", "Standard error of kernel_nll."),
     (
-        "entropy",
-        "Entropy of the law that generated the data: the nll that no model beats on average.",
+        "guide_nll",
+        "nll of the mixture that guides the network, without the network: what the network adds is the difference to nll.",
     ),
+    ("true_nll", "nll of the law that generated the data: what no model beats on average."),
     (
         "elbo_nll",
         "Negated evidence lower bound: an upper bound of the negative log-likelihood of the stochastic model.",
@@ -37,10 +40,18 @@ const MEANINGS: [(&str, &str); 38] = [
         "kelbo_nll_halved_steps",
         "kelbo_nll with steps half as long; near kelbo_nll when the steps are short enough.",
     ),
+    ("kelbo_nll_halved_steps_se", "Standard error of kelbo_nll_halved_steps."),
+    ("bound_points", "Test points on which the bounds were computed."),
+    ("nll_on_bound_points", "nll on the points of the bounds, to compare them with."),
     ("mass", "Total mass of the density over the manifold; 1 for an exact density."),
     ("mass_se", "Error of mass."),
+    ("mass_kind", "How mass was computed: quadrature, or importance sampling."),
     ("measure", "The volume that the density is with respect to."),
     ("n", "Number of test points behind the averages."),
+    (
+        "test_in_train",
+        "Share of the test points that also occur in training; likelihoods reward remembering them.",
+    ),
     ("method", "How the density was learned."),
     ("guide", "none, or kernel when a kernel mixture's score guides the network."),
     ("manifold", "The space that the data live on."),
@@ -54,13 +65,12 @@ const MEANINGS: [(&str, &str); 38] = [
     ("tolerance", "Tolerance of the solver behind nll."),
     ("evaluations", "Evaluations of the network per point that the solver needed."),
     ("train_seconds", "Time of the training."),
+    ("train_threads", "Processor threads of the training."),
     ("eval_seconds", "Time of this evaluation."),
     ("threads", "Processor threads used."),
     ("config_hash", "Fingerprint of the resolved configuration."),
     ("split_hash", "Fingerprint of the division of the data."),
-    ("commit", "Revision of the program."),
     ("version", "Version of the program."),
-    ("steps", "Optimiser steps made."),
 ];
 
 /// All entries of `eval.json`, nested ones under dotted names.

@@ -10,10 +10,10 @@ mod arrays;
 use safetensors::tensor::{Dtype, SafeTensorError, SafeTensors, TensorView, serialize};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
+use crate::atomic::write_atomic;
 use crate::nn::{Mlp, NetConfig, NnError, ParamLayout, ParamView, Real};
 use crate::optim::{Adam, AdamConfig, Ema, OptimError};
 
@@ -291,22 +291,9 @@ fn extra_numbers(file: &SafeTensors<'_>) -> Result<BTreeMap<String, Vec<f64>>, C
     Ok(found)
 }
 
-/// Writes the file next to its place, waits until it is on the disk and then moves it there, so that a crash at any moment leaves the
-/// old file or the new one.
 fn write_file(path: &Path, bytes: &[u8]) -> Result<(), CheckpointError> {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(".partial");
-    let partial = path.with_file_name(name);
-    let io = |source| CheckpointError::Io { path: path.to_owned(), source };
-    let mut file = std::fs::File::create(&partial).map_err(io)?;
-    file.write_all(bytes).and_then(|()| file.sync_all()).map_err(io)?;
-    std::fs::rename(&partial, path).map_err(io)?;
-    // The new name is safe once the folder is; not every system lets a folder be opened.
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    if let Ok(folder) = std::fs::File::open(folder) {
-        folder.sync_all().map_err(io)?;
-    }
-    Ok(())
+    write_atomic(path, bytes)
+        .map_err(|source| CheckpointError::Io { path: path.to_owned(), source })
 }
 
 fn read_file(path: &Path) -> Result<Vec<u8>, CheckpointError> {
