@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::divergence::{Estimator, Probes};
 use crate::error::SolveError;
-use crate::linalg::{axpy, dot};
+use crate::linalg::{axpy, dot, scale};
 use crate::manifold::{LogCoordinates, Manifold};
 use crate::prior::Prior;
 use crate::rng::Streams;
@@ -99,7 +99,8 @@ impl Field for PriorScore {
                 self.0.drift_derivative(x, e, out);
             }
         }
-        a.iter_mut().chain(jvp).for_each(|v| *v *= 2.0);
+        scale(2.0, a);
+        scale(2.0, jvp);
         Ok(())
     }
 }

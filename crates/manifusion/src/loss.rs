@@ -3,7 +3,7 @@
 use crate::divergence::{Estimator, Probes};
 use crate::error::SolveError;
 use crate::kernel::TransitionKernel;
-use crate::linalg::{axpy, dot, scratch};
+use crate::linalg::{axpy, dot, scale, scratch};
 use crate::manifold::{LogCoordinates, Manifold};
 use crate::nn::{Directions, FieldInput, RowLoss, ShardCotangents, ShardValues};
 use crate::prior::Prior;
@@ -96,10 +96,10 @@ impl LossBatch {
             self.base.resize(self.y.len(), 0.0);
             for (y, base) in self.y.chunks_exact(m).zip(self.base.chunks_exact_mut(m)) {
                 prior.drift(y, base);
-                base.iter_mut().for_each(|b| *b *= 2.0);
+                scale(2.0, base);
             }
             // ∇_g·(2U₀ + a − U₀)
-            self.prior_divergence.iter_mut().for_each(|div| *div = -*div);
+            scale(-1.0, &mut self.prior_divergence);
             for (target, base) in self.target.iter_mut().zip(&self.base) {
                 *target -= base;
             }

@@ -276,7 +276,9 @@ fn the_lorentz_metric_has_its_own_divergence_and_prior() {
             let size = [1e-9, 3e-3, 0.3, 1.0, 3.0, 20.0][row % 6];
             let mut y = vec![0.0; d];
             streams.fill_normal(row as u64, d as u64, 0, &mut y);
-            y.iter_mut().for_each(|y| *y *= size);
+            for y in &mut y {
+                *y *= size;
+            }
             let point = |y: &[f64]| [&[space.height(y)], y].concat();
             let x = point(&y);
             let what = format!("d = {d}, K = {k}, y = {y:?}");

@@ -21,7 +21,7 @@ pub use guide::{Folds, Guide};
 
 use crate::density::Density;
 use crate::error::SolveError;
-use crate::linalg::norm;
+use crate::linalg::{norm, scale};
 use crate::manifold::{Hyperboloid, Kind, Lorentz, Manifold};
 use crate::parallel;
 use crate::path::{NoisingPath, PathChoice};
@@ -104,7 +104,7 @@ enum Law {
 
 /// What the centres are looked up in.
 enum Centred {
-    Heat(Heat),
+    Heat(Box<Heat>),
     Wrapped(Lorentz),
 }
 
@@ -328,7 +328,9 @@ impl KernelMixture {
             }
             let log_p = crate::linalg::log_sum_exp(row);
             nll -= log_p / judges.len() as f64;
-            row.iter_mut().for_each(|log| *log = (*log - log_p).exp());
+            for log in row {
+                *log = (*log - log_p).exp();
+            }
         }
         let mut place = vec![u32::MAX; centres.len()];
         for (at, judge) in judges.iter().enumerate() {
@@ -350,7 +352,7 @@ impl KernelMixture {
                     crate::linalg::axpy(1.0, &shares[at + 1..at + 1 + bands], own);
                 }
                 let total: f64 = own.iter().sum();
-                own.iter_mut().for_each(|w| *w *= kernels / total);
+                scale(kernels / total, own);
             }
             Ok(())
         })?;
@@ -524,7 +526,7 @@ fn centred(
     if let Kind::Hyperboloid { dim, curvature, metric } = manifold.kind() {
         return Ok(Centred::Wrapped(Lorentz::on(Hyperboloid::valid(dim, curvature, metric))));
     }
-    Ok(Centred::Heat(Heat::new(manifold, prior, train)?))
+    Ok(Centred::Heat(Box::new(Heat::new(manifold, prior, train)?)))
 }
 
 fn law(centred: Centred, bandwidths: &[f64], weights: &[f64]) -> Law {
@@ -535,7 +537,7 @@ fn law(centred: Centred, bandwidths: &[f64], weights: &[f64]) -> Law {
             let accuracy = Accuracy::exact(heat.space.dim);
             let (common, prior) = (&weights[1..], weights[0]);
             let kernels = Kernels::new(&heat.space, accuracy, &squares, common, prior, None);
-            Law::Heat { heat: Arc::new(heat), kernels }
+            Law::Heat { heat: Arc::from(heat), kernels }
         }
     }
 }
