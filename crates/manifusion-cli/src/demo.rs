@@ -33,8 +33,8 @@ data.rows = 12000
 model.guide = "none"
 net.width = 128
 train.validations = 8
-evaluate.bound_points = 16
-evaluate.mass_points = 3000
+evaluate.bound_points = 12
+evaluate.mass_points = 6000
 "#;
 
 /// Cells of the density table in latitude and longitude.

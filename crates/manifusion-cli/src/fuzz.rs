@@ -1,6 +1,6 @@
 //! The reader of configurations under mutation: whatever the text, it is settings or a sentence, and settings survive being written.
 //!
-//! `MANIFUSION_FUZZ=1000000 cargo test --release -p manifusion-cli configurations -- --nocapture` makes the long run of docs/fuzzing.md.
+//! `MANIFUSION_FUZZ=1000000 cargo test -p manifusion-cli configurations -- --nocapture` makes the long run of docs/fuzzing.md.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test fails by panicking")]
 
 #[allow(dead_code, reason = "shared with the readers of data")]
