@@ -20,7 +20,7 @@ use crate::train::{begin, finish};
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Minutes of training.
-    #[arg(long, default_value_t = 0.7)]
+    #[arg(long, default_value_t = 0.85)]
     minutes: f64,
     #[command(flatten)]
     common: Common,

@@ -155,9 +155,12 @@ pub(crate) fn resolve(
     fill(&mut net.actnorm, !kernel_known);
     fill(&mut net.log_coordinates, LogCoordinates::new(manifold).is_some());
     fill(&mut net.time_pairs, 4);
-    let f_max = (1.0 / scales.small).clamp(4.0, 1e4);
+    // The implicit loss is noisy at high frequencies.
+    let highest = if kernel_known { 1e4 } else { 50.0 };
+    let f_max = (1.0 / scales.small).clamp(4.0, highest);
     let features = match f_max {
-        // Without the kernel the implicit loss is trained, whose variance such features only raise.
+        // On hyperbolic space, where the implicit loss is trained, a few help; elsewhere without the kernel they were not tried.
+        _ if !kernel_known && net.log_coordinates == Some(true) => 64,
         _ if mixture.is_none() || !kernel_known => 0,
         f if f < 50.0 => 64,
         f if f < 500.0 => 128,
