@@ -459,68 +459,6 @@ fn untrained_the_guided_model_has_the_mixtures_likelihood() {
     }
 }
 
-/// Tight clusters on one half of the sphere, a smooth law on the other: no common weights suit both.
-#[test]
-fn local_weights_suit_uneven_data() {
-    let manifold = parse("sphere:2").unwrap();
-    let prior = default_prior(&manifold).unwrap();
-    let path =
-        NoisingPath::new(Arc::clone(&manifold), Arc::clone(&prior), PathChoice::Exact).unwrap();
-    let uneven = |n: usize, seed: u64| {
-        let places = sample_points(manifold.as_ref(), 40, &Streams::new(1, "places")).unwrap();
-        let streams = Streams::new(seed, "uneven");
-        let (mut starts, mut times) = (Vec::new(), Vec::new());
-        for i in 0..n {
-            let mut stream = streams.stream(i as u64, 0);
-            if stream.uniform() < 0.5 {
-                let at = 3 * ((stream.uniform() * 40.0) as usize).min(39);
-                starts.extend([places[at], places[at + 1], places[at + 2].abs()]);
-                times.push(1e-5);
-            } else {
-                starts.extend([0.0, 0.0, -1.0]);
-                times.push(0.3);
-            }
-        }
-        let mut x = starts.clone();
-        let rows = (Rows::new(&starts, 3).unwrap(), RowsMut::new(&mut x, 3).unwrap());
-        path.sample(rows.0, &times, &streams.part(1), 0, rows.1).unwrap();
-        x
-    };
-    let (train, test) = (uneven(1500, 1), uneven(1500, 2));
-    let (rows, options) = (Rows::new(&train, 3).unwrap(), MixtureOptions::default());
-    let common =
-        KernelMixture::fit(Arc::clone(&manifold), Arc::clone(&prior), rows, &options).unwrap();
-    let local = common.localised(&options).unwrap();
-    let test = Rows::new(&test, 3).unwrap();
-    let gains: Vec<f64> = local
-        .log_density(test)
-        .unwrap()
-        .iter()
-        .zip(common.log_density(test).unwrap())
-        .map(|(local, common)| local - common)
-        .collect();
-    let (gain, se) = mean_se(gains.into_iter());
-    assert!(gain - 4.0 * se > 0.05, "{gain} ± {se}");
-    let judged = common.leave_one_out_nll() - local.leave_one_out_nll();
-    assert!((judged - gain).abs() < 0.1, "leave-one-out promised {judged}, the test gave {gain}");
-    // Draws have the law: the mean log-density of draws is minus the entropy, by both.
-    let draws = local.sample(20_000, 3).unwrap();
-    let log_p = local.log_density(Rows::new(&draws, 3).unwrap()).unwrap();
-    let ratio = common.log_density(Rows::new(&draws, 3).unwrap()).unwrap();
-    let (mass, se) = mean_se(ratio.iter().zip(&log_p).map(|(q, p)| (q - p).exp()));
-    assert!((mass - 1.0).abs() < 4.0 * se, "E q/p = {mass} ± {se} under p");
-    let again = KernelMixture::from_tensors(manifold, prior, &local.to_tensors()).unwrap();
-    assert_eq!(again.log_density(test).unwrap(), local.log_density(test).unwrap());
-    let mut broken = local.to_tensors();
-    broken.get_mut("local_weights").unwrap()[3] += 0.1;
-    let error = KernelMixture::from_tensors(
-        Arc::clone(local.manifold()),
-        default_prior(local.manifold()).unwrap(),
-        &broken,
-    );
-    assert!(error.unwrap_err().to_string().contains("of sum 1 - w0"));
-}
-
 #[test]
 fn results_do_not_depend_on_threads() {
     let run = |threads| {
@@ -573,6 +511,8 @@ fn check_wrapped_normals(points: Hyperboloid) {
     }
     let error = Guide::new(&mixture, None, 0.0).unwrap_err().to_string();
     assert!(error.contains("not known on hyperbolic:2"), "{error}");
+    let error = mixture.localised(&options).unwrap_err().to_string();
+    assert!(error.contains("local weights is not known on hyperbolic:2"), "{error}");
 }
 
 #[test]
@@ -606,4 +546,5 @@ fn mistakes_are_named() {
     let time = guide.cross_fitted(rows, &[0.0], &[0], &mut out).unwrap_err().to_string();
     assert!(time.contains("time 0"), "{time}");
     assert!(Guide::new(&mixture, Some(Folds { count: 1, seed: 0 }), 0.0).is_err());
+    assert!(Guide::new(&mixture, None, f64::NAN).is_err());
 }

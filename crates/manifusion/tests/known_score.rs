@@ -9,7 +9,7 @@ use std::sync::Arc;
 use common::{kolmogorov_smirnov, mean_se};
 use manifusion::divergence::{Estimator, ProbeLaw};
 use manifusion::error::SolveError;
-use manifusion::field::Field;
+use manifusion::field::{Field, PriorScore};
 use manifusion::kernel::TransitionKernel;
 use manifusion::likelihood::{
     BoundOptions, OdeLikelihoodOptions, bounds, feynman_kac, log_density,
@@ -247,43 +247,6 @@ fn feynman_kac_agrees_with_the_ode() {
 }
 
 /// On H² take data = p₀, so that the score is 2U₀: everything must return log p₀.
-#[derive(Debug)]
-struct PriorScore(Arc<dyn Manifold>, Arc<dyn Prior>);
-
-impl Field for PriorScore {
-    fn eval(
-        &self,
-        x: Rows<'_>,
-        s: &[f64],
-        per_row: usize,
-        e: &[f64],
-        a: &mut [f64],
-        jvp: &mut [f64],
-    ) -> Result<(), SolveError> {
-        let m = x.width();
-        let score = |y: &[f64], time: f64| -> Result<Vec<f64>, SolveError> {
-            let mut point = y.to_vec();
-            self.0.project_point(&mut point).map_err(SolveError::at(0, time))?;
-            let mut u = vec![0.0; m];
-            self.1.drift(&point, &mut u);
-            Ok(u.iter().map(|u| 2.0 * u).collect())
-        };
-        for (i, y) in x.rows().enumerate() {
-            a[i * m..(i + 1) * m].copy_from_slice(&score(y, s[i])?);
-            for k in i * per_row..(i + 1) * per_row {
-                let moved = |t: f64| {
-                    y.iter().zip(&e[k * m..(k + 1) * m]).map(|(y, e)| y + t * e).collect::<Vec<_>>()
-                };
-                let (plus, minus) = (score(&moved(1e-4), s[i])?, score(&moved(-1e-4), s[i])?);
-                for j in 0..m {
-                    jvp[k * m + j] = (plus[j] - minus[j]) / 2e-4;
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
 #[test]
 fn the_prior_is_its_own_model_on_the_hyperboloid() {
     for spec in ["hyperbolic:2", "hyperbolic:2,metric=lorentz"] {
@@ -294,7 +257,7 @@ fn the_prior_is_its_own_model_on_the_hyperboloid() {
 fn prior_as_model(spec: &str) {
     let manifold = parse(spec).unwrap();
     let prior = default_prior(&manifold).unwrap();
-    let field = Arc::new(PriorScore(Arc::clone(&manifold), Arc::clone(&prior)));
+    let field = Arc::new(PriorScore(Arc::clone(&prior)));
     let model = Diffusion { manifold, prior, field, s_min: 1e-3, t_end: 3.0 };
     let mut x = vec![0.0; 30];
     for (i, x) in x.chunks_exact_mut(3).enumerate() {

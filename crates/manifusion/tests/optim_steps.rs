@@ -42,6 +42,10 @@ fn averages_decay_geometrically() {
     let zero = vec![0.0; 50_000];
     (0..10).for_each(|_| ema.update(&zero, 1_000_000).unwrap());
     assert!(ema.weights().iter().all(|w| (w - 0.9f64.powi(10)).abs() < 1e-14));
+    // At first the decay is (1 + t)/(10 + t): a tenth of the start is left after one step.
+    let mut early = Ema::new(0.9, &[1.0f64]).unwrap();
+    early.update(&[0.0], 0).unwrap();
+    assert!((early.weights()[0] - 0.1).abs() < 1e-15);
     assert!(matches!(ema.update(&[0.0; 3], 0), Err(OptimError::Len { found: 3, .. })));
     assert!(matches!(Ema::new(1.0, &[0.0f32]), Err(OptimError::Setting { .. })));
 }

@@ -17,6 +17,7 @@ use manifusion::ode::OdeOptions;
 use manifusion::optim::{AdamConfig, Decay, Schedule};
 use manifusion::path::PathChoice;
 use manifusion::prior::default_prior;
+use manifusion::rng::Streams;
 use manifusion::rows::Rows;
 use manifusion::time::FlowConfig;
 use manifusion::train::{
@@ -106,6 +107,38 @@ fn short_runs_learn() {
             "{name}: {found}, {entropy} to {baseline}"
         );
         assert!(found > entropy - 0.1, "{name}: {found} is better than the truth, {entropy}");
+    }
+}
+
+/// Data that are distributed as the prior have the prior's score: a network of zeros beside it is the model already, and the bound's integrand
+/// ½|2U₀|² + ∇·U₀ has mean zero, since E ∇·U₀ = −2E|U₀|². Without that score the integrand is −∇·U₀.
+#[test]
+fn the_priors_score_leaves_nothing_to_learn() {
+    for spec in ["hyperbolic:2", "hyperbolic:3,K=-0.5,metric=lorentz", "euclidean:2"] {
+        let manifold = parse(spec).unwrap();
+        let prior = default_prior(&manifold).unwrap();
+        let m = manifold.ambient_dim();
+        let mut data = vec![0.0; 4000 * m];
+        for (i, x) in data.chunks_exact_mut(m).enumerate() {
+            prior.sample(&mut Streams::new(4, "prior").stream(i as u64, 0), x).unwrap();
+        }
+        let first_loss = |prior_score: bool| {
+            let mut config = config(m, 3.0, LossKind::Implicit(Estimator::Frame), 10);
+            config.batch = 4000;
+            config.s_min = 0.1;
+            config.s_from = 0.1;
+            config.net.zero_output = true;
+            config.prior_score = prior_score;
+            let (manifold, prior) = (Arc::clone(&manifold), Arc::clone(&prior));
+            let report = Trainer::new(manifold, prior, data.clone(), config).unwrap().step();
+            let report = report.unwrap();
+            (report.loss, (report.times.variance / 4000.0).sqrt())
+        };
+        let (with, se) = first_loss(true);
+        // Rows are drawn with replacement from 4000 points: both draws count.
+        assert!(with.abs() < 6.0 * se, "{spec}: {with} ± {se}");
+        let (without, se) = first_loss(false);
+        assert!(without > 10.0 * se, "{spec}: {without} ± {se}");
     }
 }
 

@@ -73,7 +73,8 @@ impl Guide {
     /// The guide of a mixture, with `folds` for [`Guide::cross_fitted`]. An error on hyperbolic space, where the mixture's noised
     /// density is not known, and if a fold holds all training points.
     ///
-    /// The mixture itself is the density at time `s_min`: its variances there are σ², and σ² − s_min + s at time s (bandwidths below √s_min count as that).
+    /// The mixture itself is the density at time `s_min`: its variances there are σ², and σ² − s_min + s at time s (bandwidths below √s_min count as
+    /// that). On ℝ^d, where the noise also pulls centres inwards, up to a share s_min/2 of their distance from the origin.
     pub fn new(
         mixture: &KernelMixture,
         folds: Option<Folds>,
@@ -82,6 +83,10 @@ impl Guide {
         let Law::Heat { heat, .. } = &mixture.law else {
             return Err(no_noise(mixture.manifold.as_ref()));
         };
+        if !(s_min >= 0.0 && s_min.is_finite()) {
+            let expected = "noising times are finite and not negative";
+            return Err(SolveError::Time { row: 0, time: s_min, expected });
+        }
         let squares: Vec<f64> =
             mixture.bandwidths.iter().map(|b| (b * b - s_min).max(0.0)).collect();
         let local = mixture.local_weights();

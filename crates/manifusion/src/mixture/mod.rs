@@ -286,9 +286,7 @@ impl KernelMixture {
     /// bandwidth made the point, with its own kernel left out), with the common weights as a few points more. Where data are dense in one place
     /// and thin in another, or repeat in some, this is a better density than common weights are. On spaces with a heat kernel.
     pub fn localised(&self, options: &MixtureOptions) -> Result<Self, SolveError> {
-        let Law::Heat { heat, .. } = &self.law else {
-            return Err(no_noise(self.manifold.as_ref()));
-        };
+        let heat = self.heat()?;
         let centres = Rows::new(&self.centres, self.manifold.ambient_dim())?;
         let judges = judges(centres.len(), options.judges, options.seed);
         let mut mixture = self.clone();
@@ -359,11 +357,19 @@ impl KernelMixture {
         Ok((out, nll))
     }
 
+    fn heat(&self) -> Result<&Heat, SolveError> {
+        match &self.law {
+            Law::Heat { heat, .. } => Ok(heat),
+            Law::Wrapped(_) => Err(SolveError::Unsupported {
+                what: "a kernel mixture with local weights",
+                manifold: self.manifold.name(),
+                hint: "its heat kernel is not used; keep the common weights",
+            }),
+        }
+    }
+
     fn with_local(&self, local: Vec<f64>, nll: f64) -> Result<Self, SolveError> {
-        let Law::Heat { heat, .. } = &self.law else {
-            return Err(no_noise(self.manifold.as_ref()));
-        };
-        let heat = heat.with_weights(&local);
+        let heat = self.heat()?.with_weights(&local);
         let squares: Vec<f64> = self.bandwidths.iter().map(|b| b * b).collect();
         let accuracy = Accuracy::exact(heat.space.dim);
         let (weights, prior) = (self.weights(), self.prior_weight());
