@@ -18,7 +18,7 @@ use manifusion::manifold::{Manifold, parse};
 use manifusion::model::Diffusion;
 use manifusion::ode::OdeOptions;
 use manifusion::path::{NoisingPath, PathChoice};
-use manifusion::prior::{Prior, default_prior};
+use manifusion::prior::default_prior;
 use manifusion::rng::Streams;
 use manifusion::rows::{Rows, RowsMut};
 use manifusion::sample::{SampleOptions, Steps, sample};
