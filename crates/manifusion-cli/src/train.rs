@@ -140,7 +140,9 @@ pub(crate) fn finish(dir: RunDir, output: &Output) -> Result<()> {
     match settings.method {
         Method::Kernel => output.remark(&format!("kernel mixture written to {}", path.display())),
         Method::Rdm => {
-            let outcome = Session::open(dir)?.run(&mut Progress::new(output.quiet))?;
+            // On a thread of the pool: for a caller outside, every parallel part of a step would have to wake it.
+            let outcome =
+                rayon::scope(|_| Session::open(dir)?.run(&mut Progress::new(output.quiet)))?;
             let end = if outcome.stopped_early { "stopped early" } else { "done" };
             output.remark(&format!(
                 "{end} after {} steps and {:.0} s; best validation NLL {:.4} at step {}",

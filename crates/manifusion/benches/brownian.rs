@@ -27,8 +27,15 @@ fn time(mut work: impl FnMut(u64)) -> (f64, f64) {
     (times[times.len() / 2], times[0])
 }
 
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// Inside the pool, where training draws its noise too: a call from outside would be woken up for at every draw.
+fn main() -> Result<(), Failure> {
+    rayon::ThreadPoolBuilder::new().num_threads(2).build()?.install(run)
+}
+
 #[expect(clippy::print_stdout, reason = "a benchmark reports")]
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+fn run() -> Result<(), Failure> {
     let sphere: Arc<dyn Manifold> = Arc::new(Sphere::new(2)?);
     let prior = Arc::new(Uniform::new(Arc::clone(&sphere))?);
     let streams = Streams::new(0, "bench");

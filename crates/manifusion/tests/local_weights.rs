@@ -8,12 +8,32 @@ use std::sync::Arc;
 use common::mean_se;
 use manifusion::check::sample_points;
 use manifusion::density::Density;
+use manifusion::kernel::TransitionKernel;
 use manifusion::manifold::parse;
 use manifusion::mixture::{KernelMixture, MixtureOptions};
 use manifusion::path::{NoisingPath, PathChoice};
 use manifusion::prior::default_prior;
 use manifusion::rng::Streams;
 use manifusion::rows::{Rows, RowsMut};
+
+/// The log-density by its definition: every kernel of every centre. Kernels too far away to be known are nothing.
+fn brute_force(mixture: &KernelMixture, centres: Rows<'_>, x: &[f64]) -> f64 {
+    let prior = default_prior(mixture.manifold()).unwrap();
+    let kernel = TransitionKernel::new(mixture.manifold().as_ref(), prior.as_ref()).unwrap();
+    let bands = mixture.bandwidths().len();
+    let mut terms = vec![mixture.prior_weight().ln() + prior.log_density(x)];
+    for (i, centre) in centres.rows().enumerate() {
+        for (k, sigma) in mixture.bandwidths().iter().enumerate() {
+            let weight =
+                mixture.local_weights().map_or(mixture.weights()[k], |local| local[i * bands + k]);
+            if let Ok(log_k) = kernel.log_density(centre, x, sigma * sigma) {
+                terms.push((weight / centres.len() as f64).ln() + log_k);
+            }
+        }
+    }
+    let largest = terms.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    largest + terms.iter().map(|term| (term - largest).exp()).sum::<f64>().ln()
+}
 
 /// Tight clusters on one half of the sphere, a smooth law on the other: no common weights suit both.
 #[test]
@@ -59,12 +79,26 @@ fn local_weights_suit_uneven_data() {
     assert!(gain - 4.0 * se > 0.05, "{gain} ± {se}");
     let judged = common.leave_one_out_nll() - local.leave_one_out_nll();
     assert!((judged - gain).abs() < 0.1, "leave-one-out promised {judged}, the test gave {gain}");
-    // Draws have the law: the mean log-density of draws is minus the entropy, by both.
-    let draws = local.sample(20_000, 3).unwrap();
-    let log_p = local.log_density(Rows::new(&draws, 3).unwrap()).unwrap();
-    let ratio = common.log_density(Rows::new(&draws, 3).unwrap()).unwrap();
-    let (mass, se) = mean_se(ratio.iter().zip(&log_p).map(|(q, p)| (q - p).exp()));
-    assert!((mass - 1.0).abs() < 4.0 * se, "E q/p = {mass} ± {se} under p");
+    // Draws have the law: E_p q/(p + q) = E_q p/(p + q) = ∫ pq/(p + q), both of bounded terms (q/p itself is large between clusters, where p has
+    // hardly any draws).
+    let overlap = |of: &KernelMixture, other: &KernelMixture, seed: u64| {
+        let draws = of.sample(40_000, seed).unwrap();
+        let draws = Rows::new(&draws, 3).unwrap();
+        let (p, q) = (of.log_density(draws).unwrap(), other.log_density(draws).unwrap());
+        mean_se(p.into_iter().zip(q).map(|(p, q)| 1.0 / (1.0 + (p - q).exp())))
+    };
+    let (of_local, se_local) = overlap(&local, &common, 3);
+    let (of_common, se_common) = overlap(&common, &local, 4);
+    let allowed = 4.0 * se_local.hypot(se_common);
+    assert!((of_local - of_common).abs() < allowed, "{of_local}, {of_common}, allowed {allowed}");
+    for mixture in [&common, &local] {
+        let draws = mixture.sample(30, 5).unwrap();
+        let found = mixture.log_density(Rows::new(&draws, 3).unwrap()).unwrap();
+        for (x, found) in draws.chunks_exact(3).zip(found) {
+            let expected = brute_force(mixture, rows, x);
+            assert!((found - expected).abs() < 1e-8, "{found}, {expected} at {x:?}");
+        }
+    }
     let again = KernelMixture::from_tensors(manifold, prior, &local.to_tensors()).unwrap();
     assert_eq!(again.log_density(test).unwrap(), local.log_density(test).unwrap());
     let mut broken = local.to_tensors();

@@ -41,7 +41,7 @@ impl Heat {
             space.locate(x, &mut inner);
             space.metric(&inner, &mut metric);
         }
-        let tree = Tree::new(&metric, width);
+        let tree = Tree::new(&space, &metric);
         let all = tree.view(&space, &metric, None, |_| true);
         Ok(Self { space, tree, all, metric })
     }

@@ -29,7 +29,7 @@ pub(super) struct Node {
     pub(super) rms: f64,
     /// 2 log rms.
     pub(super) log_square: f64,
-    /// The radius around the mean moved to the manifold: on a sphere by at most half of the squared radius.
+    /// A radius around the mean moved to the manifold that holds all of its points.
     pub(super) reach: f64,
     /// Logarithm of the number of its points.
     pub(super) log_mass: f64,
@@ -90,8 +90,10 @@ impl Node {
 
 impl Tree {
     /// The tree of points in [`Space::metric`] coordinates, split in the middle of the longest side.
-    pub(super) fn new(metric: &[f64], width: usize) -> Self {
+    pub(super) fn new(space: &Space, metric: &[f64]) -> Self {
+        let width = space.metric_width();
         let n = metric.len() / width;
+        let (mut inner, mut moved) = (vec![0.0; space.width], Vec::with_capacity(width));
         let mut order: Vec<u32> = (0..n as u32).collect();
         let mut nodes: Vec<Node> = Vec::with_capacity(2 * n);
         let mut means = Vec::with_capacity(2 * n * width);
@@ -133,6 +135,10 @@ impl Tree {
             let leaf = !(high[axis] > low[axis]);
             let rms = if leaf { 0.0 } else { (squares / points.len() as f64).sqrt() };
             let radius = if leaf { 0.0 } else { radius };
+            space.locate_metric(&mean, &mut inner);
+            moved.clear();
+            space.metric(&inner, &mut moved);
+            let reach = radius + distance(&moved, &mean);
             means.extend_from_slice(&mean);
             let log_mass = (points.len() as f64).ln();
             nodes.push(Node {
@@ -142,7 +148,7 @@ impl Tree {
                 radius,
                 rms,
                 log_square: 2.0 * rms.ln(),
-                reach: radius + 0.5 * radius * radius,
+                reach,
                 log_mass,
             });
             if leaf {

@@ -53,8 +53,10 @@ enum Scheme {
 /// Longest step that the automatic choice takes on a manifold of moderate curvature.
 const MAX_STEP: f64 = 0.05;
 
-/// Rows that one thread takes at a time: enough to overlap their latencies, few enough for the first-level cache.
-const CHUNK: usize = 16;
+/// Rows that one thread walks at a time: enough to overlap their latencies, few enough for the first-level cache.
+const HEUN_CHUNK: usize = 16;
+/// Rows that one thread draws exactly at a time: a draw takes a few steps' time, and a task should be worth handing over.
+const EXACT_CHUNK: usize = 32;
 
 impl NoisingPath {
     /// The path of a manifold's noise towards `prior`.
@@ -106,7 +108,8 @@ impl NoisingPath {
             return Err(ShapeError::Empty.into());
         }
         ys.as_mut_slice().copy_from_slice(y.as_slice());
-        parallel::for_each_chunk(ys.as_mut_slice(), m, CHUNK, |first, chunk| {
+        let rows_per_chunk = if self.is_exact() { EXACT_CHUNK } else { HEUN_CHUNK };
+        parallel::for_each_chunk(ys.as_mut_slice(), m, rows_per_chunk, |first, chunk| {
             let times = &s[first..first + chunk.len() / m];
             for (row, (y, &s)) in chunk.chunks_exact(m).zip(times).enumerate() {
                 check_time(row, s)?;

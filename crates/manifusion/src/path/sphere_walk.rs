@@ -61,9 +61,9 @@ fn walk_lanes<const M: usize>(
     root: &[f64; LANES],
     x: &mut [[f64; LANES]; M],
 ) {
-    // Normals come in fours: four steps use M blocks.
+    // Normals come in fours: four steps use M blocks. Every round overwrites all of them.
+    let mut noise = [[[0.0; LANES]; M]; 4];
     for (round, step) in (0..steps).step_by(4).enumerate() {
-        let mut noise = [[[0.0; LANES]; M]; 4];
         for p in 0..M {
             let z = streams.row_normals::<LANES>(first_row, (round * M + p) as u32);
             for (i, z) in z.into_iter().enumerate() {

@@ -5,7 +5,7 @@ use super::ancestral::AncestralProcess;
 use crate::rng::Streams;
 
 /// Rows whose normals are drawn side by side.
-const LANES: usize = 8;
+const LANES: usize = 16;
 
 /// `y ← Y_s` for consecutive rows, numbered from `first_row`.
 pub(super) fn apply_rows(
