@@ -12,7 +12,7 @@ use manifusion::model::Diffusion;
 use manifusion::ode::OdeOptions;
 use manifusion::ode_density::OdeDensity;
 use manifusion::prior::Prior;
-use manifusion::sample::SampleOptions;
+use manifusion::sample::{SampleOptions, Steps};
 use manifusion::train::Parts;
 
 use crate::run::{RunDir, geometry};
@@ -83,19 +83,36 @@ impl TrainedModel {
 
     /// How the likelihood is computed.
     pub(crate) fn likelihood(&self) -> OdeLikelihoodOptions {
-        let tolerance = self.settings.evaluate.tolerance;
+        Self::likelihood_to(self.settings.evaluate.tolerance)
+    }
+
+    fn likelihood_to(tolerance: f64) -> OdeLikelihoodOptions {
         let ode = OdeOptions { rtol: tolerance, atol: tolerance, ..OdeOptions::default() };
         OdeLikelihoodOptions { ode, ..OdeLikelihoodOptions::default() }
     }
 
     /// The method's density, with these options for samples of a diffusion model.
     pub(crate) fn density(&self, sampling: SampleOptions) -> Result<Arc<dyn Density>> {
+        self.density_by(self.likelihood(), sampling)
+    }
+
+    /// The same to fewer digits, for pictures.
+    pub(crate) fn rough_density(&self) -> Result<Arc<dyn Density>> {
+        let likelihood = Self::likelihood_to(self.settings.evaluate.tolerance.max(1e-3));
+        let sampling =
+            SampleOptions { steps: Steps::Fixed { level: 7 }, ..SampleOptions::default() };
+        self.density_by(likelihood, sampling)
+    }
+
+    fn density_by(
+        &self,
+        likelihood: OdeLikelihoodOptions,
+        sampling: SampleOptions,
+    ) -> Result<Arc<dyn Density>> {
         match (&self.diffusion, &self.kernel) {
-            (Some(model), _) => Ok(Arc::new(OdeDensity {
-                model: model.clone(),
-                likelihood: self.likelihood(),
-                sampling,
-            })),
+            (Some(model), _) => {
+                Ok(Arc::new(OdeDensity { model: model.clone(), likelihood, sampling }))
+            }
             (None, Some(kernel)) => Ok(Arc::clone(kernel) as Arc<dyn Density>),
             (None, None) => bail!("the run holds no model"),
         }

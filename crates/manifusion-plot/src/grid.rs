@@ -4,6 +4,7 @@ use std::f64::consts::TAU;
 use std::fmt::Write as _;
 use std::path::Path;
 
+use manifusion::density::Density;
 use manifusion::manifold::{Hyperboloid, Kind as Space, Metric};
 use manifusion::rows::Rows;
 
@@ -98,14 +99,42 @@ impl Grid {
     /// The density of a source on S², T², H² or ℝ².
     pub fn new(source: &PlotSource<'_>, options: &Options) -> Result<Self> {
         source.check()?;
-        let evaluations = options.evaluations;
+        let Some(reference) = source.reference else {
+            return Self::of(source, source.density, options, options.evaluations);
+        };
+        side(options.evaluations, 1.0)?;
+        // The reference has the detail; its ratio to the density is smooth.
+        let few = (options.evaluations / 4).max(MIN_EVALUATIONS);
+        let mut ratio = Self::of(source, source.density, options, few)?;
+        let coarse = Self::of(source, reference, options, few)?;
+        for (ratio, reference) in ratio.log_density.iter_mut().zip(&coarse.log_density) {
+            *ratio -= reference;
+        }
+        let mut grid =
+            Self::of(source, reference, options, (4 * options.evaluations).min(MAX_EVALUATIONS))?;
+        let (x, y) = (grid.x.clone(), grid.y.clone());
+        for (log_p, (x, y)) in grid.log_density.iter_mut().zip(cells(&x, &y)) {
+            // −∞ where the density is none.
+            *log_p += ratio.interpolate(x, y, f64::MIN).unwrap_or(0.0);
+        }
+        grid.with_mass()
+    }
+
+    /// One density by as many evaluations.
+    fn of(
+        source: &PlotSource<'_>,
+        density: &dyn Density,
+        options: &Options,
+        evaluations: usize,
+    ) -> Result<Self> {
         match source.manifold.kind() {
-            Space::Sphere { dim: 2 } => Self::sphere(source, side(evaluations, 2.0)?),
-            Space::Torus { dim: 2 } => Self::torus(source, side(evaluations, 1.0)?),
+            Space::Sphere { dim: 2 } => Self::sphere(source, density, side(evaluations, 2.0)?),
+            Space::Torus { dim: 2 } => Self::torus(source, density, side(evaluations, 1.0)?),
             Space::Hyperboloid { dim: 2, curvature, metric } => {
-                Self::disk(source, options.measure, curvature, metric, side(evaluations, 3.0)?)
+                let n = side(evaluations, 3.0)?;
+                Self::disk(source, density, options.measure, (curvature, metric), n)
             }
-            Space::Euclidean { dim: 2 } => Self::plane(source, side(evaluations, 1.0)?),
+            Space::Euclidean { dim: 2 } => Self::plane(source, density, side(evaluations, 1.0)?),
             _ => Err(PlotError::WrongManifold {
                 kind: "density grid".to_string(),
                 needs: "sphere:2, torus:2, hyperbolic:2 or euclidean:2",
@@ -114,7 +143,7 @@ impl Grid {
         }
     }
 
-    fn sphere(source: &PlotSource<'_>, n: usize) -> Result<Self> {
+    fn sphere(source: &PlotSource<'_>, density: &dyn Density, n: usize) -> Result<Self> {
         let x = Axis::new("lon_deg", -180.0, 180.0, 2 * n);
         let y = Axis::new("lat_deg", -90.0, 90.0, n);
         let cell = |_: f64, lat: f64, step: f64| {
@@ -123,7 +152,7 @@ impl Grid {
         };
         let volume = cells(&x, &y).map(|(lon, lat)| cell(lon, lat, y.step)).collect();
         let points: Vec<f64> = cells(&x, &y).flat_map(|(lon, lat)| unit_vector(lon, lat)).collect();
-        let log_density = source.log_density(&points)?;
+        let log_density = source.log_density_of(density, &points)?;
         Self {
             x,
             y,
@@ -136,7 +165,7 @@ impl Grid {
         .with_mass()
     }
 
-    fn torus(source: &PlotSource<'_>, n: usize) -> Result<Self> {
+    fn torus(source: &PlotSource<'_>, density: &dyn Density, n: usize) -> Result<Self> {
         let name = |i| format!("{}_deg", source.axis_name(i));
         let x = Axis::new(&name(0), -180.0, 180.0, n);
         let y = Axis::new(&name(1), -180.0, 180.0, n);
@@ -146,7 +175,7 @@ impl Grid {
                 [a.cos(), a.sin(), b.cos(), b.sin()]
             })
             .collect();
-        let log_density = source.log_density(&points)?;
+        let log_density = source.log_density_of(density, &points)?;
         let volume = vec![(TAU / n as f64).powi(2); n * n];
         Self {
             x,
@@ -163,9 +192,9 @@ impl Grid {
     /// Angle and distance from the origin, as far out as the points at hand reach and a little further.
     fn disk(
         source: &PlotSource<'_>,
+        density: &dyn Density,
         measure: Measure,
-        curvature: f64,
-        metric: Metric,
+        (curvature, metric): (f64, Metric),
         n: usize,
     ) -> Result<Self> {
         let space = Hyperboloid::new(2, curvature)
@@ -188,7 +217,7 @@ impl Grid {
                 [height, radius * cos, radius * sin]
             })
             .collect();
-        let own = source.log_density(&points)?;
+        let own = source.log_density_of(density, &points)?;
         let mut volume = Vec::with_capacity(own.len());
         let mut log_density = Vec::with_capacity(own.len());
         for (((_, r), log_p), point) in cells(&x, &y).zip(own).zip(points.chunks_exact(3)) {
@@ -221,7 +250,7 @@ impl Grid {
     }
 
     /// ℝ² around the points at hand.
-    fn plane(source: &PlotSource<'_>, n: usize) -> Result<Self> {
+    fn plane(source: &PlotSource<'_>, density: &dyn Density, n: usize) -> Result<Self> {
         let points = source.data.or(source.samples);
         let range = |k: usize| {
             let values = points.iter().flat_map(Rows::rows).map(|row| row[k]);
@@ -237,7 +266,7 @@ impl Grid {
         let ((x0, x1), (y0, y1)) = (range(0), range(1));
         let (x, y) = (Axis::new(&name(0, "x"), x0, x1, n), Axis::new(&name(1, "y"), y0, y1, n));
         let points: Vec<f64> = cells(&x, &y).flat_map(|(a, b)| [a, b]).collect();
-        let log_density = source.log_density(&points)?;
+        let log_density = source.log_density_of(density, &points)?;
         let volume = vec![x.step * y.step; n * n];
         Self {
             x,

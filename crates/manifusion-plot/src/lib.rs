@@ -43,6 +43,7 @@
 //!     axis_names: &[],
 //!     curves: None,
 //!     grid: None,
+//!     reference: None,
 //! };
 //! let options = Options { evaluations: 800, ..Options::default() };
 //! let picture = draw(Kind::natural(&*manifold), &source, &options)?;

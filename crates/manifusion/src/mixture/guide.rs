@@ -18,7 +18,7 @@ use crate::rng::Streams;
 use crate::rows::{Rows, expect_len};
 
 /// Cells that are merged, in standard deviations of the kernel.
-const MERGE: f64 = 0.12;
+const MERGE: f64 = 0.2;
 /// Rows that one thread takes at a time.
 const CHUNK: usize = 8;
 
