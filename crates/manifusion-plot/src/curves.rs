@@ -58,11 +58,23 @@ struct Line {
     points: Vec<[f64; 2]>,
 }
 
+/// What an axis shows of its numbers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Axis {
+    /// Their range.
+    Linear,
+    /// All from zero on: a flat law is to look flat.
+    FromZero,
+    /// Their base-ten logarithms.
+    Logarithmic,
+}
+
 struct Chart {
     title: &'static str,
     x: &'static str,
     y: &'static str,
-    logarithmic: bool,
+    x_axis: Axis,
+    y_axis: Axis,
     /// Whether a faint line of all values lies under a smoothed one.
     noisy: bool,
     lines: Vec<Line>,
@@ -80,52 +92,45 @@ fn panels(curves: &TrainingCurves) -> Vec<Chart> {
             .filter(|p| p[1].is_finite())
             .collect(),
     };
-    let chart = |title, y, logarithmic, noisy, lines| Chart {
+    let chart = |title, y, y_axis, noisy, lines| Chart {
         title,
         x: "step",
         y,
-        logarithmic,
+        x_axis: Axis::Linear,
+        y_axis,
         noisy,
         lines,
     };
-    let proposal = curves.proposal.iter().copied().filter(|p| p.iter().all(|v| v.is_finite()));
     let mut charts = vec![
-        chart("Loss", "nats", false, true, vec![series("", DATA, |r| r.loss)]),
+        chart("Loss", "nats", Axis::Linear, true, vec![series("", DATA, |r| r.loss)]),
         chart(
             "Validation NLL",
             "nats per point",
-            false,
+            Axis::Linear,
             false,
             vec![series("", SAMPLES, |r| r.validation_nll)],
         ),
         chart(
             "Variance of the loss estimator",
             "nats², log scale",
-            true,
+            Axis::Logarithmic,
             true,
             vec![
                 series("times from q(s)", SAMPLES, |r| r.variance_proposal),
                 series("uniform times", DATA, |r| r.variance_uniform),
             ],
         ),
-        Chart {
-            title: "Proposal of times",
-            x: "s",
-            y: "q(s)",
-            logarithmic: false,
-            noisy: false,
-            lines: vec![Line { name: "", colour: SAMPLES, points: proposal.collect() }],
-        },
+        proposal(&curves.proposal),
         chart(
             "Effective sample size under q",
             "share of the batch",
-            false,
+            Axis::Linear,
             true,
             vec![series("", SAMPLES, |r| r.effective_sample_size)],
         ),
     ];
     for chart in &mut charts {
-        if chart.logarithmic {
+        if chart.y_axis == Axis::Logarithmic {
             for line in &mut chart.lines {
                 line.points.retain(|p| p[1] > 0.0);
                 line.points.iter_mut().for_each(|p| p[1] = p[1].log10());
@@ -135,6 +140,30 @@ fn panels(curves: &TrainingCurves) -> Vec<Chart> {
     }
     charts.retain(|chart| !chart.lines.is_empty());
     charts
+}
+
+/// q(s), as a law of log s where times span decades: most of it would lie in the first pixel.
+fn proposal(pairs: &[[f64; 2]]) -> Chart {
+    let mut points: Vec<[f64; 2]> =
+        pairs.iter().copied().filter(|p| p.iter().all(|v| v.is_finite())).collect();
+    let decades = match (points.first(), points.last()) {
+        (Some([first, _]), Some([last, _])) => *first > 0.0 && *last > 100.0 * first,
+        _ => false,
+    };
+    if decades {
+        for p in &mut points {
+            *p = [p[0].log10(), p[0] * p[1]];
+        }
+    }
+    Chart {
+        title: "Proposal of times",
+        x: if decades { "s, log scale" } else { "s" },
+        y: if decades { "s·q(s)" } else { "q(s)" },
+        x_axis: if decades { Axis::Logarithmic } else { Axis::Linear },
+        y_axis: Axis::FromZero,
+        noisy: false,
+        lines: vec![Line { name: "", colour: SAMPLES, points }],
+    }
 }
 
 /// The picture of [`Kind::Curves`].
@@ -161,12 +190,21 @@ pub(crate) fn draw(title: &str, curves: &TrainingCurves, options: &Options) -> R
 impl Chart {
     fn draw(&self, svg: &mut Svg, [x0, y0]: [f64; 2], [width, height]: [f64; 2]) {
         let all = || self.lines.iter().flat_map(|line| &line.points);
-        let x_range = [
-            range(all().map(|p| p[0]), 0.0)[0],
-            all().map(|p| p[0]).fold(f64::NEG_INFINITY, f64::max),
-        ];
-        let y_range = range(all().map(|p| p[1]), if self.noisy { 0.005 } else { 0.0 });
-        let y_marks = if self.logarithmic {
+        let (first, last) = all()
+            .map(|p| p[0])
+            .fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), x| (a.min(x), b.max(x)));
+        let (start, x_marks) = if self.x_axis == Axis::Logarithmic {
+            (first, Ticks::powers(first, last, 5))
+        } else {
+            let start = range(all().map(|p| p[0]), 0.0)[0];
+            (start, Ticks::new(start, last, 6).labels())
+        };
+        let x_range = [start, last];
+        let mut y_range = range(all().map(|p| p[1]), if self.noisy { 0.005 } else { 0.0 });
+        if self.y_axis == Axis::FromZero {
+            y_range[0] = 0.0;
+        }
+        let y_marks = if self.y_axis == Axis::Logarithmic {
             Ticks::powers(y_range[0], y_range[1], 5)
         } else {
             Ticks::new(y_range[0], y_range[1], 5).labels()
@@ -189,7 +227,7 @@ impl Chart {
                 self.line(svg, &panel, line);
             }
         });
-        panel.axes(svg, &Ticks::new(x_range[0], x_range[1], 6).labels(), &y_marks);
+        panel.axes(svg, &x_marks, &y_marks);
         panel.labels(svg, self.x, self.y, room);
     }
 

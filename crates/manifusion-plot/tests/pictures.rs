@@ -353,7 +353,7 @@ fn small_pictures_are_as_committed() {
                 ..MetricsRow::default()
             })
             .collect(),
-        proposal: vec![[0.0, 1.5], [1.0, 0.5]],
+        proposal: vec![[1e-4, 800.0], [1e-2, 12.0], [1.0, 0.05]],
     };
     for (set, kind) in [
         ("sphere-mixture", Kind::Map(Projection::Mollweide)),
