@@ -257,6 +257,16 @@ pub enum SolveError {
         /// What to do instead.
         hint: &'static str,
     },
+    /// A prior of another space.
+    #[error("the prior's points have {found} numbers, those of {manifold} have {expected}")]
+    PriorWidth {
+        /// Of the prior.
+        found: usize,
+        /// Of the manifold.
+        expected: usize,
+        /// The manifold.
+        manifold: String,
+    },
     /// A kernel asked for where double precision cannot give it.
     #[error(
         "row {row}: the heat kernel of {manifold} at s = {s:.3e}, angle {angle:.4} is beyond double \
@@ -291,7 +301,10 @@ impl SolveError {
             | Self::TooManySteps { row, .. }
             | Self::Time { row, .. }
             | Self::KernelReach { row, .. } => Some(row),
-            Self::Shape(_) | Self::Setting { .. } | Self::Unsupported { .. } => None,
+            Self::Shape(_)
+            | Self::Setting { .. }
+            | Self::Unsupported { .. }
+            | Self::PriorWidth { .. } => None,
         }
     }
 
@@ -305,7 +318,10 @@ impl SolveError {
             | Self::TooManySteps { row, .. }
             | Self::Time { row, .. }
             | Self::KernelReach { row, .. } => *row = number(*row),
-            Self::Shape(_) | Self::Setting { .. } | Self::Unsupported { .. } => {}
+            Self::Shape(_)
+            | Self::Setting { .. }
+            | Self::Unsupported { .. }
+            | Self::PriorWidth { .. } => {}
         }
         self
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::error::SolveError;
 use crate::field::Field;
 use crate::manifold::Manifold;
-use crate::prior::Prior;
+use crate::prior::{Prior, check_width};
 use crate::rows::Rows;
 
 /// The model of the paper's fixed-inference parameterisation `eq:fixed-inference-gen`, run from s = T down to `s_min`.
@@ -26,8 +26,9 @@ pub struct Diffusion {
 }
 
 impl Diffusion {
-    /// An error unless 0 < s_min < T < ∞.
-    pub fn check_times(&self) -> Result<(), SolveError> {
+    /// An error unless 0 < s_min < T < ∞ and the prior is one of the manifold's width.
+    pub fn check(&self) -> Result<(), SolveError> {
+        check_width(self.manifold.as_ref(), self.prior.as_ref())?;
         if self.s_min > 0.0 && self.s_min < self.t_end && self.t_end.is_finite() {
             return Ok(());
         }

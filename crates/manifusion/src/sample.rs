@@ -117,7 +117,7 @@ pub fn sample(
     n: usize,
     options: &SampleOptions,
 ) -> Result<Vec<f64>, SolveError> {
-    model.check_times()?;
+    model.check()?;
     if n == 0 {
         return Err(ShapeError::Empty.into());
     }

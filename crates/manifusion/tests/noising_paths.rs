@@ -9,7 +9,7 @@ use common::{golden, kolmogorov_smirnov, mean_se, number, rows};
 use manifusion::error::SolveError;
 use manifusion::manifold::{Hyperboloid, Lorentz, Manifold, Metric, parse};
 use manifusion::path::{NoisingPath, PathChoice};
-use manifusion::prior::{Prior, default_prior};
+use manifusion::prior::{Prior, StandardNormal, default_prior};
 use manifusion::rng::Streams;
 use manifusion::rows::{Rows, RowsMut};
 use manifusion::sde::{Heun, NoDrift, integrate_fixed};
@@ -315,6 +315,10 @@ fn draws_do_not_depend_on_threads_or_batches() {
 
 #[test]
 fn bad_input_is_an_error_with_its_numbers() {
+    // A prior of another space.
+    let plane = Arc::new(StandardNormal::new(2));
+    let error = NoisingPath::new(parse("sphere:2").unwrap(), plane, PathChoice::Auto).unwrap_err();
+    assert_eq!(error.to_string(), "the prior's points have 2 numbers, those of sphere:2 have 3");
     let (_, _, path) = path("sphere:2", PathChoice::Auto);
     let streams = Streams::new(0, "bad");
     let mut out = [0.0; 6];

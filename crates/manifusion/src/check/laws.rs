@@ -3,7 +3,7 @@
 use super::Check;
 use crate::error::SolveError;
 use crate::linalg::{axpy, distance, dot, norm};
-use crate::manifold::Manifold;
+use crate::manifold::{Kind, Manifold, Metric};
 use crate::rng::Streams;
 
 /// Rounding that is allowed in an identity between numbers of size 1.
@@ -19,7 +19,12 @@ pub(super) fn check(manifold: &dyn Manifold, points: &[f64], streams: &Streams) 
         if let Err(error) = point_map(manifold, x, streams, i as u64, &mut worst) {
             problem = Some(error);
         }
-        curvature(manifold, x, &mut worst);
+        if manifold.metric_is_induced() {
+            curvature(manifold, x, &mut worst);
+            if let Err(error) = acceleration(manifold, x, i, &mut worst) {
+                problem = Some(error);
+            }
+        }
         refusals(manifold, x, &mut worst);
     }
     let mut checks = vec![
@@ -36,6 +41,21 @@ pub(super) fn check(manifold: &dyn Manifold, points: &[f64], streams: &Streams) 
     if manifold.metric_is_induced() {
         checks.push(Check::new("P H = 0", worst.normal, 1e-8));
         checks.push(Check::new("H against differences of P", worst.curvature, 1e-6));
+        checks.push(Check::new("H against second differences of pi", worst.acceleration, 1e-5));
+    }
+    if let Kind::Hyperboloid { dim, curvature, metric: Metric::Lorentz } = manifold.kind() {
+        let rate = dim as f64 * -curvature;
+        let mut worst = 0.0;
+        for (i, x) in points.chunks_exact(m).enumerate() {
+            match laplacian_of_coordinates(manifold, x, i) {
+                Ok(laplacian) => {
+                    let expected: Vec<f64> = x.iter().map(|x| rate * x).collect();
+                    raise(&mut worst, distance(&laplacian, &expected) / norm(&expected));
+                }
+                Err(error) => problem = Some(error),
+            }
+        }
+        checks.push(Check::new("Laplacian of the coordinates: d|K| x", worst, 1e-6));
     }
     checks.extend(problem.map(|problem| Check::failed("pi could be computed", problem)));
     checks
@@ -54,6 +74,7 @@ struct Worst {
     slope: f64,
     normal: f64,
     curvature: f64,
+    acceleration: f64,
     accepted: f64,
 }
 
@@ -160,6 +181,66 @@ fn curvature(manifold: &dyn Manifold, x: &[f64], worst: &mut Worst) {
     let size = 1.0 + norm(&h);
     manifold.project_tangent(x, &mut h);
     raise(&mut worst.normal, norm(&h) / size);
+}
+
+/// H without P: whatever π is, t ↦ π(x + t eⱼ) is a curve on M with velocity eⱼ, so the normal parts of the accelerations sum up to H.
+fn acceleration(
+    manifold: &dyn Manifold,
+    x: &[f64],
+    row: usize,
+    worst: &mut Worst,
+) -> Result<(), SolveError> {
+    let (d, m) = (manifold.dim(), x.len());
+    let (mut e, mut h) = (vec![0.0; d * m], vec![0.0; m]);
+    manifold.frame(x, &mut e);
+    manifold.mean_curvature(x, &mut h);
+    let size = 1.0 + norm(&h);
+    let step = 0.02 * (norm(x).max(1.0) / size).min(1.0);
+    let mut sum = vec![0.0; m];
+    for e in e.chunks_exact(m) {
+        // Richardson's weights of the second differences with steps t and t/2.
+        for (t, weight) in [(step, -1.0 / 3.0), (0.5 * step, 4.0 / 3.0)] {
+            for t in [t, -t] {
+                let mut y = x.to_vec();
+                axpy(t, e, &mut y);
+                manifold.project_point(&mut y).map_err(SolveError::at(row, 0.0))?;
+                axpy(-1.0, x, &mut y);
+                axpy(weight / (t * t), &y, &mut sum);
+            }
+        }
+    }
+    let mut tangential = sum.clone();
+    manifold.project_tangent(x, &mut tangential);
+    axpy(-1.0, &tangential, &mut sum);
+    raise(&mut worst.acceleration, distance(&sum, &h) / size);
+    Ok(())
+}
+
+/// Σⱼ (VⱼVⱼ + ⟨h, eⱼ⟩Vⱼ) x, the generator of the noise twice over: what a frame field and its divergences make of the coordinates, by central differences.
+fn laplacian_of_coordinates(
+    manifold: &dyn Manifold,
+    x: &[f64],
+    row: usize,
+) -> Result<Vec<f64>, SolveError> {
+    let (d, m) = (manifold.dim(), x.len());
+    let (mut e, mut h, mut sum) = (vec![0.0; d * m], vec![0.0; m], vec![0.0; m]);
+    manifold.frame(x, &mut e);
+    manifold.mean_curvature(x, &mut h);
+    for e in e.chunks_exact(m) {
+        let mut velocity = e.to_vec();
+        manifold.velocity(x, &mut velocity);
+        axpy(dot(&h, e), &velocity, &mut sum);
+        let step = 1e-3 * norm(x).max(1.0) / norm(&velocity);
+        for (t, weight) in [(step, 8.0), (-step, -8.0), (2.0 * step, -1.0), (-2.0 * step, 1.0)] {
+            let mut y = x.to_vec();
+            axpy(t, &velocity, &mut y);
+            manifold.project_point(&mut y).map_err(SolveError::at(row, 0.0))?;
+            let mut moved = e.to_vec();
+            manifold.velocity(&y, &mut moved);
+            axpy(weight / (12.0 * step), &moved, &mut sum);
+        }
+    }
+    Ok(sum)
 }
 
 /// A NaN, a wrong width and a point moved off the manifold along a normal must be refused.

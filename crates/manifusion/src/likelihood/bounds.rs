@@ -83,7 +83,7 @@ pub fn bounds(
     x: Rows<'_>,
     options: &BoundOptions,
 ) -> Result<Bounds, SolveError> {
-    model.check_times()?;
+    model.check()?;
     let (m, k) = (model.manifold.ambient_dim(), options.num_paths);
     x.expect_width(m)?;
     model.check_points(x.as_slice())?;

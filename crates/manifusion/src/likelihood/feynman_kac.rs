@@ -22,7 +22,7 @@ pub fn feynman_kac(
     level: u32,
     seed: u64,
 ) -> Result<f64, SolveError> {
-    model.check_times()?;
+    model.check()?;
     let m = model.manifold.ambient_dim();
     expect_len(x.len(), m)?;
     model.check_points(x)?;

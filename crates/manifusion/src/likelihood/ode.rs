@@ -93,7 +93,7 @@ pub fn log_density(
     x: Rows<'_>,
     options: &OdeLikelihoodOptions,
 ) -> Result<OdeLogDensity, SolveError> {
-    model.check_times()?;
+    model.check()?;
     let m = model.manifold.ambient_dim();
     x.expect_width(m)?;
     model.check_points(x.as_slice())?;

@@ -133,11 +133,16 @@ fn hyperbolic(fields: &Fields<'_>) -> Result<Hyperboloid, SpecError> {
 }
 
 fn stiefel(fields: &Fields<'_>) -> Result<Stiefel, SpecError> {
-    let expected = "stiefel:N,K with 1 ≤ K ≤ N, such as stiefel:4,2";
+    let expected = "stiefel:N,K with 1 ≤ K < N, such as stiefel:4,2";
     let Some((n, k)) = fields.rest(expected)?.split_once(',') else {
         return Err(fields.malformed("two numbers are needed", expected));
     };
-    Stiefel::new(fields.parse_number(n, expected)?, fields.parse_number(k, expected)?)
+    let (n, k) = (fields.parse_number(n, expected)?, fields.parse_number(k, expected)?);
+    if n == k {
+        // It has two components, and only the orthogonal group gives them weights.
+        return Err(fields.malformed("K = N is the orthogonal group, o:N", expected));
+    }
+    Stiefel::new(n, k)
 }
 
 #[cfg(test)]
@@ -191,6 +196,7 @@ mod tests {
             ("level:(x^2+y^2-1)^2", "no regular point found"),
             ("stiefel:4", "two numbers are needed"),
             ("stiefel:2,4", "dimension 4 of stiefel (k) is out of range; allowed: 1 to 2"),
+            ("stiefel:3,3", "K = N is the orthogonal group, o:N"),
             ("so:1", "dimension 1 of so is out of range; allowed: 2 to 64"),
             ("sphere:2*", "unknown manifold ''"),
             ("level:x^2+", "expression 'x^2+', position 5: the expression ends too early"),

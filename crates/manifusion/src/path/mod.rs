@@ -14,7 +14,7 @@ use crate::error::{ShapeError, SolveError};
 use crate::kernel::check_time;
 use crate::manifold::{Kind, Manifold, Metric};
 use crate::parallel;
-use crate::prior::Prior;
+use crate::prior::{Prior, check_width};
 use crate::rng::Streams;
 use crate::rows::{Rows, RowsMut, expect_len};
 
@@ -65,6 +65,7 @@ impl NoisingPath {
         prior: Arc<dyn Prior>,
         choice: PathChoice,
     ) -> Result<Self, SolveError> {
+        check_width(manifold.as_ref(), prior.as_ref())?;
         let exact = || exact::ExactNoise::new(manifold.as_ref(), prior.as_ref());
         let scheme = match choice {
             PathChoice::Auto => {

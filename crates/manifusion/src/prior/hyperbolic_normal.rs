@@ -36,6 +36,10 @@ impl HyperbolicNormal {
 }
 
 impl Prior for HyperbolicNormal {
+    fn ambient_dim(&self) -> Option<usize> {
+        Some(self.space.ambient_dim())
+    }
+
     fn log_density(&self, x: &[f64]) -> f64 {
         let y = &x[1..];
         -0.5 * (dot(y, y) + y.len() as f64 * TAU.ln()) - self.space.log_area_euclid(x)

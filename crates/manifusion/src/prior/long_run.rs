@@ -95,6 +95,10 @@ impl LongRun {
 }
 
 impl Prior for LongRun {
+    fn ambient_dim(&self) -> Option<usize> {
+        Some(self.manifold.ambient_dim())
+    }
+
     fn log_density(&self, _x: &[f64]) -> f64 {
         -self.log_volume
     }

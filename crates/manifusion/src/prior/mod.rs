@@ -27,6 +27,11 @@ use crate::rng::Stream;
 
 /// A density on a manifold that can be sampled exactly and whose score is known.
 pub trait Prior: Debug + Send + Sync {
+    /// Numbers of a point, where that is known: a path or a model on a manifold of another width refuses this prior.
+    fn ambient_dim(&self) -> Option<usize> {
+        None
+    }
+
     /// log p₀(x) with respect to the Riemannian volume, in nats.
     fn log_density(&self, x: &[f64]) -> f64;
 
@@ -66,6 +71,17 @@ pub trait Prior: Debug + Send + Sync {
     /// Whether U₀ = 0 everywhere, so that solvers can leave it out.
     fn is_driftless(&self) -> bool {
         self.langevin().is_brownian()
+    }
+}
+
+/// An error if the prior has another width than the manifold.
+pub(crate) fn check_width(manifold: &dyn Manifold, prior: &dyn Prior) -> Result<(), SolveError> {
+    let expected = manifold.ambient_dim();
+    match prior.ambient_dim() {
+        Some(found) if found != expected => {
+            Err(SolveError::PriorWidth { found, expected, manifold: manifold.name() })
+        }
+        _ => Ok(()),
     }
 }
 

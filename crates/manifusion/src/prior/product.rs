@@ -29,6 +29,10 @@ impl ProductPrior {
 }
 
 impl Prior for ProductPrior {
+    fn ambient_dim(&self) -> Option<usize> {
+        Some(self.factors.iter().map(|(width, _)| width).sum())
+    }
+
     fn log_density(&self, x: &[f64]) -> f64 {
         self.blocks().map(|(at, prior)| prior.log_density(&x[at])).sum()
     }

@@ -21,6 +21,10 @@ impl StandardNormal {
 }
 
 impl Prior for StandardNormal {
+    fn ambient_dim(&self) -> Option<usize> {
+        Some(self.dim)
+    }
+
     fn log_density(&self, x: &[f64]) -> f64 {
         -0.5 * (dot(x, x) + self.dim as f64 * TAU.ln())
     }

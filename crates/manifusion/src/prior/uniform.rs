@@ -53,6 +53,10 @@ impl Uniform {
 }
 
 impl Prior for Uniform {
+    fn ambient_dim(&self) -> Option<usize> {
+        Some(self.manifold.ambient_dim())
+    }
+
     fn log_density(&self, x: &[f64]) -> f64 {
         let weight = self.rotations.map_or(0.0, |share| {
             let rotation = determinant(x, self.matrix_size()) > 0.0;

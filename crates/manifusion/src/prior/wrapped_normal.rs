@@ -50,6 +50,10 @@ impl WrappedNormal {
 }
 
 impl Prior for WrappedNormal {
+    fn ambient_dim(&self) -> Option<usize> {
+        Some(self.space.dim() + 1)
+    }
+
     fn log_density(&self, x: &[f64]) -> f64 {
         let (r, d) = (self.radius(x), self.space.dim() as f64);
         -0.5 * (r * r + d * TAU.ln()) - self.space.log_exp_jacobian(r)
