@@ -12,7 +12,7 @@ use manifusion::path::PathChoice;
 use manifusion::prior::Prior;
 use manifusion::train::{FlowGradient, LearnedTimes, TimeSampling, TrainConfig, TrainError};
 
-use crate::settings::{Divergence, GuideKind, Loss, Settings, TimeLaw, TimesGradient};
+use crate::settings::{Divergence, GuideKind, Loss, Method, Settings, TimeLaw, TimesGradient};
 
 /// Bundles of settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -202,6 +202,11 @@ pub(crate) fn check(settings: &Settings) -> Result<()> {
     let train = &settings.train;
     if settings.model.guide == Some(GuideKind::Kernel) && train.loss == Some(Loss::Implicit) {
         return Err(TrainError::GuideNeedsDenoising.into());
+    }
+    if settings.method == Method::Rdm && settings.model.local_weights.is_some() {
+        bail!(
+            "model.local_weights is a setting of --method kernel; a mixture that guides a network has local weights always"
+        );
     }
     if let Some(minutes) = train.minutes
         && !(minutes > 0.0 && minutes.is_finite())

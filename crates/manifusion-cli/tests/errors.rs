@@ -76,6 +76,10 @@ fn wrong_calls_get_one_clear_sentence() {
             "configuration: invalid type: string \"many\", expected usize",
         ),
         (
+            &["train", "--data", synthetic, "--set", "model.local_weights=true", "--out", "r"],
+            "model.local_weights is a setting of --method kernel; a mixture that guides a network has local weights always",
+        ),
+        (
             &["train", "--data", synthetic, "--minutes", "-1", "--out", "r"],
             "train.minutes = -1 is not allowed; a number above 0",
         ),
