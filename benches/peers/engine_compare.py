@@ -100,7 +100,8 @@ def measure(engines, rounds, turn, shuffle):
     for _ in range(rounds):
         shuffle.shuffle(engines)
         for engine in engines:
-            time.sleep(0.1)  # the threads of the engine before go to sleep
+            time.sleep(0.3)  # the threads of the engine before go to sleep
+            engine.ask("time 2")  # and its data leave the caches
             times[engine.name].append(float(engine.ask(f"time {counts[engine.name]}")))
     return times
 
