@@ -320,8 +320,8 @@ fn rotate_columns(x: &mut [f64], width: usize, p: usize, q: usize, c: f64, s: f6
     }
 }
 
-/// The matrix of a unit quaternion (w, x, y, z).
-pub(crate) fn rotation_matrix([w, a, b, c]: [f64; 4]) -> [f64; 9] {
+/// The matrix of a unit quaternion (w, x, y, z), row by row.
+pub fn rotation_matrix([w, a, b, c]: [f64; 4]) -> [f64; 9] {
     [
         1.0 - 2.0 * (b * b + c * c),
         2.0 * (a * b - w * c),
@@ -333,6 +333,22 @@ pub(crate) fn rotation_matrix([w, a, b, c]: [f64; 4]) -> [f64; 9] {
         2.0 * (b * c + w * a),
         1.0 - 2.0 * (a * a + b * b),
     ]
+}
+
+/// The unit quaternion (w, x, y, z) of a rotation matrix whose largest component is positive: 4qqᵀ has sums of the matrix's entries, and its row with the largest
+/// diagonal is read, so that no small number is divided by.
+pub fn unit_quaternion(r: &[f64]) -> [f64; 4] {
+    let (a, b, c) = (r[0], r[4], r[8]);
+    let squares = [1.0 + a + b + c, 1.0 + a - b - c, 1.0 - a + b - c, 1.0 - a - b + c];
+    let rows = [
+        [squares[0], r[7] - r[5], r[2] - r[6], r[3] - r[1]],
+        [r[7] - r[5], squares[1], r[1] + r[3], r[2] + r[6]],
+        [r[2] - r[6], r[1] + r[3], squares[2], r[5] + r[7]],
+        [r[3] - r[1], r[2] + r[6], r[5] + r[7], squares[3]],
+    ];
+    let largest = (0..4).fold(0, |best, i| if squares[i] > squares[best] { i } else { best });
+    let length = norm(&rows[largest]);
+    rows[largest].map(|v| v / length)
 }
 
 /// log Σ exp xᵢ, without overflow.
@@ -399,6 +415,18 @@ mod tests {
                     prop_assert!(dot(&turned, &x) <= trace + 1e-12);
                 }
             }
+        }
+
+        #[test]
+        fn quaternions_return_their_rotation(mut q in matrix(4, 1), half_turn: bool) {
+            if half_turn {
+                q[0] = 0.0;
+            }
+            let length = norm(&q);
+            prop_assume!(length > 1e-3);
+            scale(1.0 / length, &mut q);
+            let found = unit_quaternion(&rotation_matrix([q[0], q[1], q[2], q[3]]));
+            prop_assert!((dot(&found, &q).abs() - 1.0).abs() < 1e-14);
         }
 
         #[test]

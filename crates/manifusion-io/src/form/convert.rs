@@ -1,11 +1,13 @@
 //! Between a row of a file and a point of a manifold.
 
-use manifusion::manifold::{Kind, Manifold};
 use std::f64::consts::TAU;
 
+use manifusion::linalg::rotation_matrix;
+use manifusion::manifold::{Kind, Manifold};
+
 use super::rotation::{
-    bunge_of_quaternion, length, matrix_of_quaternion, quaternion_of_bunge, quaternion_of_matrix,
-    quaternion_of_rotvec, rotvec_of_quaternion,
+    bunge_of_quaternion, length, quaternion_of_bunge, quaternion_of_matrix, quaternion_of_rotvec,
+    rotvec_of_quaternion,
 };
 use super::{Form, TOLERANCE};
 
@@ -35,12 +37,12 @@ pub(crate) fn to_point(
         Form::Euler => {
             within(row, 360.0, "degrees")?;
             let angles = [row[0], row[1], row[2]].map(f64::to_radians);
-            point.copy_from_slice(&matrix_of_quaternion(quaternion_of_bunge(angles)));
+            point.copy_from_slice(&rotation_matrix(quaternion_of_bunge(angles)));
         }
         Form::EulerRad => {
             within(row, TURN, "radians")?;
             let angles = [row[0], row[1], row[2]];
-            point.copy_from_slice(&matrix_of_quaternion(quaternion_of_bunge(angles)));
+            point.copy_from_slice(&rotation_matrix(quaternion_of_bunge(angles)));
         }
         Form::Rotvec => {
             let angle = length(row);
@@ -48,7 +50,7 @@ pub(crate) fn to_point(
                 return Err(format!("the rotation vector's length {angle} is beyond 2π radians"));
             }
             let vector = [row[0], row[1], row[2]];
-            point.copy_from_slice(&matrix_of_quaternion(quaternion_of_rotvec(vector)));
+            point.copy_from_slice(&rotation_matrix(quaternion_of_rotvec(vector)));
         }
         Form::Poincare => from_poincare(curvature(manifold), row, point)?,
         Form::Polar => from_polar(curvature(manifold), row[0], row[1], point)?,
@@ -181,7 +183,7 @@ fn from_quaternion(q: [f64; 4], point: &mut [f64]) -> Result<f64, String> {
     if !((norm - 1.0).abs() <= TOLERANCE) {
         return Err(format!("the quaternion's length is {norm:.6}, not 1 within {TOLERANCE}"));
     }
-    point.copy_from_slice(&matrix_of_quaternion(q.map(|v| v / norm)));
+    point.copy_from_slice(&rotation_matrix(q.map(|v| v / norm)));
     for x in point {
         *x += 0.0;
     }

@@ -1,37 +1,12 @@
 //! Rotations of space in their usual coordinates. Quaternions are (w, x, y, z) and turn v into q v q*.
 
-/// The rotation matrix of a unit quaternion, row by row.
-pub(super) fn matrix_of_quaternion([w, x, y, z]: [f64; 4]) -> [f64; 9] {
-    [
-        1.0 - 2.0 * (y * y + z * z),
-        2.0 * (x * y - w * z),
-        2.0 * (x * z + w * y),
-        2.0 * (x * y + w * z),
-        1.0 - 2.0 * (x * x + z * z),
-        2.0 * (y * z - w * x),
-        2.0 * (x * z - w * y),
-        2.0 * (y * z + w * x),
-        1.0 - 2.0 * (x * x + y * y),
-    ]
-}
+use manifusion::linalg::unit_quaternion;
 
-/// The unit quaternion of a rotation matrix whose first component that is not zero is positive. The largest component is found
-/// first (Shepperd's way), so no small number is divided by.
+/// The unit quaternion of a rotation matrix whose first component that is not zero is positive.
 pub(super) fn quaternion_of_matrix(r: &[f64]) -> [f64; 4] {
-    let (a, b, c) = (r[0], r[4], r[8]);
-    let squares = [1.0 + a + b + c, 1.0 + a - b - c, 1.0 - a + b - c, 1.0 - a - b + c];
-    let products = [
-        [squares[0], r[7] - r[5], r[2] - r[6], r[3] - r[1]],
-        [r[7] - r[5], squares[1], r[1] + r[3], r[2] + r[6]],
-        [r[2] - r[6], r[1] + r[3], squares[2], r[5] + r[7]],
-        [r[3] - r[1], r[2] + r[6], r[5] + r[7], squares[3]],
-    ];
-    let largest = (0..4).fold(0, |best, i| if squares[i] > squares[best] { i } else { best });
-    let q = products[largest];
-    let norm = length(&q);
-    let negative = q.iter().find(|v| v.abs() > 1e-12 * norm).is_some_and(|v| *v < 0.0);
-    let scale = if negative { -1.0 / norm } else { 1.0 / norm };
-    q.map(|v| v * scale)
+    let q = unit_quaternion(r);
+    let negative = q.iter().find(|v| v.abs() > 1e-12).is_some_and(|v| *v < 0.0);
+    q.map(|v| if negative { -v } else { v })
 }
 
 pub(super) fn length(v: &[f64]) -> f64 {

@@ -5,7 +5,7 @@ use std::f64::consts::FRAC_1_SQRT_2;
 use std::ops::Range;
 
 use crate::error::SolveError;
-use crate::linalg::{Scratch, dot, norm, scale, scratch};
+use crate::linalg::{dot, norm, scale, scratch, unit_quaternion};
 use crate::manifold::{Manifold, Sphere};
 use crate::prior::{KnownNoise, Prior, known_noise};
 
@@ -107,7 +107,7 @@ impl Space {
         for block in &self.blocks {
             let (x, inner) = (&x[block.ambient.clone()], &mut inner[block.inner.clone()]);
             match block.shape {
-                Shape::Sphere { quotient: true, .. } => inner.copy_from_slice(&quaternion(x)),
+                Shape::Sphere { quotient: true, .. } => inner.copy_from_slice(&unit_quaternion(x)),
                 Shape::Sphere { .. } => {
                     inner.copy_from_slice(x);
                     scale(1.0 / norm(x), inner);
@@ -291,51 +291,5 @@ fn times_skew(x: &[f64], v: &[f64], factor: f64, out: &mut [f64]) {
         out[0] = factor * (row[1] * v[2] - row[2] * v[1]);
         out[1] = factor * (row[2] * v[0] - row[0] * v[2]);
         out[2] = factor * (row[0] * v[1] - row[1] * v[0]);
-    }
-}
-
-/// The unit quaternion of a rotation matrix whose largest component is positive: the eigenvector of 4qqᵀ, whose entries are sums
-/// of the matrix's, read from the row with the largest diagonal.
-fn quaternion(x: &[f64]) -> Scratch {
-    let trace = x[0] + x[4] + x[8];
-    let diagonal =
-        [1.0 + trace, 1.0 + 2.0 * x[0] - trace, 1.0 + 2.0 * x[4] - trace, 1.0 + 2.0 * x[8] - trace];
-    let mut largest = 0;
-    for i in 1..4 {
-        if diagonal[i] > diagonal[largest] {
-            largest = i;
-        }
-    }
-    let [w, a, b, c] = diagonal;
-    let row = match largest {
-        0 => [w, x[7] - x[5], x[2] - x[6], x[3] - x[1]],
-        1 => [x[7] - x[5], a, x[1] + x[3], x[2] + x[6]],
-        2 => [x[2] - x[6], x[1] + x[3], b, x[5] + x[7]],
-        _ => [x[3] - x[1], x[2] + x[6], x[5] + x[7], c],
-    };
-    let length = norm(&row);
-    row.iter().map(|v| v / length).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::linalg::rotation_matrix;
-    use crate::rng::Streams;
-
-    #[test]
-    fn quaternions_return_their_rotation() {
-        let streams = Streams::new(3, "quaternions");
-        for i in 0..200 {
-            let mut q = [0.0; 4];
-            streams.fill_normal(i, 0, 0, &mut q);
-            if i % 4 == 0 {
-                q[0] = 0.0;
-            }
-            let length = norm(&q);
-            scale(1.0 / length, &mut q);
-            let found = quaternion(&rotation_matrix(q));
-            assert!((dot(&found, &q).abs() - 1.0).abs() < 1e-14);
-        }
     }
 }
