@@ -76,7 +76,7 @@ fn list(common: &Common) -> Result<bool> {
 fn describe(data: &DataArgs, common: &Common) -> Result<bool> {
     let output = common.start()?;
     let mut settings = Settings { seed: common.seed.unwrap_or(0), ..Settings::default() };
-    data.apply(&mut settings);
+    data.apply(&mut settings)?;
     let source = Source::load(&mut settings)?;
     let manifold = parse(settings.manifold.as_deref().unwrap_or_default())?;
     let distances = nearest_distances(manifold.as_ref(), source.points());

@@ -1,6 +1,7 @@
 //! `manifusion evaluate`: every number that a run is judged by, with its error.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Result;
@@ -99,6 +100,10 @@ pub(crate) fn evaluate(dir: &RunDir, model: &TrainedModel, part: Part, seed: u64
         for (name, value) in bound_values(diffusion, x, &negated, model, seed)? {
             put(&name, value);
         }
+    } else {
+        for name in ["kelbo_k"].into_iter().chain(BOUNDS) {
+            put(name, Value::Null);
+        }
     }
     for (name, value) in mass_values(model, seed)? {
         put(&name, value);
@@ -125,7 +130,8 @@ pub(crate) fn evaluate(dir: &RunDir, model: &TrainedModel, part: Part, seed: u64
     put("train_seconds", summary.get("train_seconds").cloned().unwrap_or(Value::Null));
     put("train_threads", summary.get("threads").cloned().unwrap_or(Value::Null));
     put("threads", json!(rayon::current_num_threads()));
-    put("config_hash", json!(settings.hash()?));
+    // Of the run, whatever this evaluation was asked for beyond it.
+    put("config_hash", json!(dir.settings()?.hash()?));
     put("split_hash", json!(split.hash()));
     put("eval_seconds", json!(start.elapsed().as_secs_f64()));
     put("version", json!(env!("CARGO_PKG_VERSION")));
@@ -137,6 +143,9 @@ pub(crate) fn evaluate(dir: &RunDir, model: &TrainedModel, part: Part, seed: u64
     dir.write_json(&name, &report)?;
     Ok(report)
 }
+
+/// The bounds, negated.
+const BOUNDS: [&str; 3] = ["elbo_nll", "kelbo_nll", "kelbo_nll_halved_steps"];
 
 /// ELBO and KELBO on a part of the points, and the ODE's value on the same part.
 fn bound_values(
@@ -151,9 +160,8 @@ fn bound_values(
     let mut put = |name: &str, value: Value| out.push((name.to_owned(), value));
     put("bound_points", json!(wanted));
     put("kelbo_k", json!(model.settings.evaluate.kelbo_paths));
-    let names = ["elbo_nll", "kelbo_nll", "kelbo_nll_halved_steps"];
     if wanted == 0 {
-        for name in names {
+        for name in BOUNDS {
             put(name, Value::Null);
         }
         return Ok(out);
@@ -164,7 +172,7 @@ fn bound_values(
     let options = BoundOptions { num_paths, seed, ..BoundOptions::default() };
     let found = bounds(diffusion, some, &options)?;
     let halved = found.kelbo_halved.unwrap_or_default();
-    for (name, values) in names.into_iter().zip([found.elbo, found.kelbo, halved]) {
+    for (name, values) in BOUNDS.into_iter().zip([found.elbo, found.kelbo, halved]) {
         let value = mean(&values.iter().map(|v| -v).collect::<Vec<_>>());
         put(name, json!(value.value));
         put(&format!("{name}_se"), json!(value.se));
@@ -179,7 +187,12 @@ fn mass_values(model: &TrainedModel, seed: u64) -> Result<Vec<(String, Value)>> 
         return Ok(["mass", "mass_se", "mass_kind"].map(|n| (n.to_owned(), Value::Null)).into());
     }
     let density = model.density(SampleOptions::default())?;
-    let near = model.guide.as_ref().or(model.kernel.as_ref());
+    // A mixture checked by itself would have mass one whatever it is.
+    let wide = match (&model.diffusion, &model.kernel) {
+        (None, Some(kernel)) => Some(Arc::new(kernel.widened(1.5)?)),
+        _ => None,
+    };
+    let near = wide.as_ref().or(model.guide.as_ref()).or(model.kernel.as_ref());
     let near = near.map(|kernel| kernel.as_ref() as &dyn Density);
     let mass = total_mass(density.as_ref(), near, model.prior.as_ref(), budget, seed)?;
     let kind = match mass.kind {
@@ -261,6 +274,13 @@ pub(crate) fn show(output: &Output, report: &Value) -> Result<()> {
         }
         _ => String::from("exact, closed form"),
     };
+    let off = |mass: f64, se: f64| (mass - 1.0).abs() > 3.0 * se + 0.005;
+    let mass_note = match (number("mass"), number("mass_se")) {
+        (Some(mass), Some(se)) if off(mass, se) => {
+            "; not 1 within its error: there is mass where few points were tried, or the model is poor"
+        }
+        _ => "",
+    };
     let rows = [
         ("NLL", "nll", kind),
         ("KELBO", "kelbo_nll", bound_note.clone()),
@@ -270,7 +290,7 @@ pub(crate) fn show(output: &Output, report: &Value) -> Result<()> {
         ("kernel mixture", "kernel_nll", String::from("same points, no network")),
         ("uniform", "uniform_nll", String::new()),
         ("truth", "true_nll", String::from("of the law that made the data")),
-        ("mass", "mass", text("mass_kind")),
+        ("mass", "mass", text("mass_kind") + mass_note),
     ];
     for (label, name, note) in rows {
         if let Some(value) = with_se(name) {

@@ -93,7 +93,14 @@ fn main() -> ExitCode {
 
 #[expect(clippy::print_stderr, reason = "the one place where errors reach the terminal")]
 fn report(error: &anyhow::Error) {
-    eprintln!("error: {error:#}");
+    // Some errors have their cause in their own sentence.
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !text.ends_with(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    eprintln!("error: {text}");
 }
 
 /// A reader such as `head` that stops early is no error.

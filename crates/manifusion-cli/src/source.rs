@@ -61,8 +61,8 @@ pub(crate) struct DataArgs {
 }
 
 impl DataArgs {
-    /// Overrides what a configuration says.
-    pub(crate) fn apply(&self, settings: &mut Settings) {
+    /// Overrides what a configuration says; an error if that makes no sense.
+    pub(crate) fn apply(&self, settings: &mut Settings) -> Result<()> {
         let put = |from: &Option<String>, to: &mut Option<String>| {
             if from.is_some() {
                 to.clone_from(from);
@@ -75,7 +75,12 @@ impl DataArgs {
         if self.columns.is_some() {
             settings.data.columns.clone_from(&self.columns);
         }
+        let source = settings.data.source.as_deref();
+        if self.rows.is_some() && source.is_some_and(|source| synthetic_name(source).is_none()) {
+            bail!("--rows is for generated sets; a file is read as a whole");
+        }
         settings.data.rows = self.rows.unwrap_or(settings.data.rows);
+        Ok(())
     }
 }
 
@@ -288,7 +293,7 @@ pub(crate) fn load_points(
     }
     let mut settings = settings.clone();
     (settings.data.group_by, settings.data.filter) = (None, None);
-    args.apply(&mut settings);
+    args.apply(&mut settings)?;
     let (data, name) = read(&mut settings)?;
     if data.width != manifold.ambient_dim() {
         bail!(

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow};
 use manifusion::checkpoint::Arrays;
 use manifusion::error::SolveError;
 use manifusion::mixture::{KernelMixture, MixtureOptions};
@@ -75,7 +75,7 @@ fn settings(args: &Args) -> Result<Settings> {
         }
     };
     let mut settings = Settings::parse(&text, &args.set)?;
-    args.data.apply(&mut settings);
+    args.data.apply(&mut settings)?;
     settings.method = args.method.unwrap_or(settings.method);
     settings.seed = args.common.seed.unwrap_or(settings.seed);
     settings.data.dedup |= args.dedup;
@@ -130,11 +130,15 @@ pub(crate) fn begin(
     Ok(dir)
 }
 
+fn nothing_to_do(dir: &RunDir) -> anyhow::Error {
+    anyhow!("the run in {} is finished; nothing to do", dir.path().display())
+}
+
 /// Trains the run of a folder to its end.
 pub(crate) fn finish(dir: RunDir, output: &Output) -> Result<()> {
     let settings = dir.settings()?;
     if settings.method == Method::Rdm && dir.has("model.safetensors") {
-        bail!("the run in {} is finished; nothing to do", dir.path().display());
+        return Err(nothing_to_do(&dir));
     }
     let path = dir.path().to_owned();
     match settings.method {
@@ -219,6 +223,10 @@ pub(crate) struct ResumeArgs {
 
 pub(crate) fn resume(args: &ResumeArgs) -> Result<bool> {
     let output = args.common.start()?;
-    finish(RunDir::open(&args.dir)?, &output)?;
+    let dir = RunDir::open(&args.dir)?;
+    if dir.settings()?.method == Method::Kernel {
+        return Err(nothing_to_do(&dir));
+    }
+    finish(dir, &output)?;
     Ok(true)
 }

@@ -125,6 +125,9 @@ fn both_methods_and_the_guide() {
     };
     let (kernel, guided) = (evaluate("kernel"), evaluate("guided"));
     assert_eq!(kernel["nll_kind"], "closed-form");
+    for bound in ["elbo_nll", "kelbo_nll", "kelbo_k", "kelbo_nll_halved_steps"] {
+        assert!(kernel.get(bound).is_some_and(serde_json::Value::is_null), "{bound}");
+    }
     assert_eq!(kernel["nll"], kernel["kernel_nll"]);
     assert_eq!(guided["kernel_nll"], kernel["nll"], "the same split has the same mixture");
     assert_eq!(guided["guide"], "kernel");

@@ -76,6 +76,14 @@ fn wrong_calls_get_one_clear_sentence() {
             "configuration: invalid type: string \"many\", expected usize",
         ),
         (
+            &["train", "--data", "few.csv", "--manifold", "sphere:2", "--rows", "9", "--out", "r"],
+            "--rows is for generated sets; a file is read as a whole",
+        ),
+        (
+            &["train", "--data", "absent.csv", "--manifold", "sphere:2", "--out", "r"],
+            "absent.csv: No such file or directory (os error 2)",
+        ),
+        (
             &["train", "--data", synthetic, "--set", "model.local_weights=true", "--out", "r"],
             "model.local_weights is a setting of --method kernel; a mixture that guides a network has local weights always",
         ),
@@ -172,7 +180,7 @@ fn wrong_calls_get_one_clear_sentence() {
     ];
     for (args, expected) in cases {
         let mut args = args.to_vec();
-        if args[0] == "train" && !args.contains(&"--rows") {
+        if args.contains(&synthetic) && !args.contains(&"--rows") {
             args.extend(["--rows", "300"]);
         }
         let error = stderr_of(at, &args);
@@ -180,6 +188,8 @@ fn wrong_calls_get_one_clear_sentence() {
         assert!(last.starts_with(&format!("error: {expected}")), "{args:?}\n found: {error}\n");
         assert!(error.lines().filter(|l| l.starts_with("error")).count() == 1, "{error}");
         assert!(!error.contains("panicked"), "{error}");
+        // A cause is told once.
+        assert!(last.matches("os error").count() < 2, "{error}");
     }
 }
 

@@ -2,6 +2,7 @@
 
 use manifusion::manifold::Manifold;
 use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
 use std::f64::consts::TAU;
 use std::path::Path;
 
@@ -138,12 +139,9 @@ fn filter(table: &mut Table, column: &str, value: &str) -> Result<usize, DataErr
     let matches = |text: &String| text == value || (wanted.is_some() && number(text) == wanted);
     let keep: Vec<bool> = texts.iter().map(matches).collect();
     if !keep.contains(&true) {
-        let mut examples: Vec<&str> = Vec::new();
-        for text in &texts {
-            if !examples.contains(&text.as_str()) && examples.len() < 13 {
-                examples.push(text);
-            }
-        }
+        let mut seen = HashSet::new();
+        let examples: Vec<&str> =
+            texts.iter().map(String::as_str).filter(|text| seen.insert(*text)).collect();
         return Err(DataError::FilterEmpty {
             column: column.to_owned(),
             value: shortened(value),

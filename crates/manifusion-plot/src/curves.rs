@@ -202,7 +202,7 @@ impl Chart {
         let x_range = [start, last];
         let mut y_range = range(all().map(|p| p[1]), if self.noisy { 0.005 } else { 0.0 });
         if self.y_axis == Axis::FromZero {
-            y_range[0] = 0.0;
+            y_range = [0.0, 1.1 * all().map(|p| p[1]).fold(0.0, f64::max)];
         }
         let y_marks = if self.y_axis == Axis::Logarithmic {
             Ticks::powers(y_range[0], y_range[1], 5)

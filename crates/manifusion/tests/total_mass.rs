@@ -6,8 +6,9 @@ use std::sync::Arc;
 use manifusion::data::Synthetic;
 use manifusion::density::Density;
 use manifusion::error::SolveError;
-use manifusion::manifold::Manifold;
+use manifusion::manifold::{Manifold, parse};
 use manifusion::mass::{MassKind, importance, quadrature, total_mass};
+use manifusion::mixture::{KernelMixture, MixtureOptions};
 use manifusion::prior::default_prior;
 use manifusion::rng::Streams;
 use manifusion::rows::Rows;
@@ -69,6 +70,22 @@ fn quadrature_finds_the_mass_of_smooth_densities() {
     let jumps = Scaled(Synthetic::new("sphere-checkerboard").unwrap(), 1.0);
     let mass = quadrature(&jumps, 6000).unwrap().unwrap();
     assert!((mass.value - 1.0).abs() < 0.02, "{mass:?}");
+}
+
+/// Twelve times the same place: two grids agree on what lies around the peak that both miss.
+#[test]
+fn a_peak_between_the_points_of_both_grids_is_not_missed() {
+    let manifold = parse("sphere:2").unwrap();
+    let prior = default_prior(&manifold).unwrap();
+    let place = [0.6, 0.0, 0.8].repeat(12);
+    let (rows, options) = (Rows::new(&place, 3).unwrap(), MixtureOptions::default());
+    let mixture = KernelMixture::fit(manifold, Arc::clone(&prior), rows, &options).unwrap();
+    let blind = quadrature(&mixture, 600).unwrap().unwrap();
+    assert!(blind.value < 0.5 && blind.se < 1e-3, "the case is none: {blind:?}");
+    let wide = mixture.widened(1.5).unwrap();
+    let mass = total_mass(&mixture, Some(&wide), prior.as_ref(), 600, 1).unwrap();
+    assert_eq!(mass.kind, MassKind::Importance);
+    assert!((mass.value - 1.0).abs() < 4.0 * mass.se && mass.se < 0.1, "{mass:?}");
 }
 
 #[test]

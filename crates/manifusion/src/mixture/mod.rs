@@ -234,6 +234,15 @@ impl KernelMixture {
         .collect()
     }
 
+    /// The same centres and weights with bandwidths `factor` times as large: a proposal whose density is nowhere small beside this one's.
+    pub fn widened(&self, factor: f64) -> Result<Self, SolveError> {
+        let mut tensors = self.to_tensors();
+        if let Some(bandwidths) = tensors.get_mut("bandwidths") {
+            scale(factor, bandwidths);
+        }
+        Self::from_tensors(Arc::clone(&self.manifold), Arc::clone(&self.prior), &tensors)
+    }
+
     /// The mixture that gave these tensors.
     pub fn from_tensors(
         manifold: Arc<dyn Manifold>,
