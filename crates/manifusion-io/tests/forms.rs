@@ -40,6 +40,22 @@ fn assert_near(found: &[f64], expected: &[f64], tolerance: f64, what: &str) {
     }
 }
 
+/// Within a degree of a pole longitudes lose a digit or more.
+#[test]
+fn decimals_come_back_as_they_were() {
+    for i in 0..2000_i32 {
+        let (lat, lon) =
+            (f64::from(i * 89 % 177_999 - 88_999) / 1e3, f64::from(i * 179 - 179_000) / 1e3);
+        assert_eq!(
+            row("sphere:2", "latlon", &point("sphere:2", "latlon", &[lat, lon])),
+            [lat, lon]
+        );
+        let angles = [lon, 2.0 * lat];
+        let back = row("torus:2", "angles-deg", &point("torus:2", "angles-deg", &angles));
+        assert_eq!(back, angles);
+    }
+}
+
 #[test]
 fn known_points() {
     let half = 0.5f64.sqrt();

@@ -79,12 +79,12 @@ fn settle(manifold: &dyn Manifold, point: &mut [f64]) -> Result<(), String> {
 /// `row ←` the point's coordinates in the form.
 pub(crate) fn from_point(form: Form, manifold: &dyn Manifold, point: &[f64], row: &mut [f64]) {
     match form {
-        Form::LatLon => [row[0], row[1]] = geographic(point),
-        Form::LonLat => [row[1], row[0]] = geographic(point),
+        Form::LatLon => [row[0], row[1]] = geographic(point).map(without_rounding),
+        Form::LonLat => [row[1], row[0]] = geographic(point).map(without_rounding),
         Form::AnglesDeg => {
             angles(manifold, point, row);
             for angle in row.iter_mut() {
-                *angle = angle.to_degrees();
+                *angle = without_rounding(angle.to_degrees());
             }
         }
         Form::AnglesRad => angles(manifold, point, row),
@@ -112,6 +112,11 @@ pub(crate) fn from_point(form: Form, manifold: &dyn Manifold, point: &[f64], row
         }
         Form::Xyz | Form::Matrix | Form::Lorentz | Form::Ambient => row.copy_from_slice(point),
     }
+}
+
+/// An angle in degrees to 12 decimals, as many as the way over sine and cosine leaves: 35.8142 comes back as 35.8142.
+fn without_rounding(degrees: f64) -> f64 {
+    (degrees * 1e12).round() / 1e12
 }
 
 fn within(row: &[f64], limit: f64, unit: &str) -> Result<(), String> {
