@@ -6,6 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use manifusion::density::Density;
 use manifusion::rows::Rows;
+use manifusion::sample::SampleOptions;
 use manifusion_io::Form;
 use manifusion_plot::{
     Grid, Kind, MetricsRow, Options, PlotSource, ReportInput, TrainingCurves, draw, save_geojson,
@@ -104,7 +105,23 @@ struct Scene {
 impl Scene {
     fn load(dir: &RunDir, coastlines: bool) -> Result<Self> {
         let model = TrainedModel::load(dir)?;
-        let density = model.rough_density()?;
+        Self::of(dir, model.rough_density()?, model, coastlines)
+    }
+
+    /// For numbers that others calculate with: every one the model's own likelihood, none interpolated.
+    fn exact(dir: &RunDir) -> Result<Self> {
+        let mut model = TrainedModel::load(dir)?;
+        let density = model.density(SampleOptions::default())?;
+        model.guide = None;
+        Self::of(dir, density, model, false)
+    }
+
+    fn of(
+        dir: &RunDir,
+        density: Arc<dyn Density>,
+        model: TrainedModel,
+        coastlines: bool,
+    ) -> Result<Self> {
         let data: DataFile = serde_json::from_value(dir.json("data.json")?)?;
         let source = model.settings.data.source.clone().unwrap_or_default();
         let on_earth = [Form::LatLon, Form::LonLat];
@@ -186,7 +203,10 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
             out.display()
         );
     }
-    let scene = Scene::load(&dir, !args.picture.no_coastlines)?;
+    let scene = match extension.as_str() {
+        "csv" | "npy" => Scene::exact(&dir)?,
+        _ => Scene::load(&dir, !args.picture.no_coastlines)?,
+    };
     let source = scene.source()?;
     match extension.as_str() {
         "csv" | "npy" => Grid::new(&source, &options)?.save(&out)?,

@@ -107,6 +107,10 @@ impl Grid {
         let few = (options.evaluations / 4).max(MIN_EVALUATIONS);
         let mut ratio = Self::of(source, source.density, options, few)?;
         let coarse = Self::of(source, reference, options, few)?;
+        // Without a value of the reference there is no ratio.
+        if let Some(index) = coarse.log_density.iter().position(|v| !v.is_finite()) {
+            return Err(PlotError::NotADensity { index, value: coarse.log_density[index] });
+        }
         for (ratio, reference) in ratio.log_density.iter_mut().zip(&coarse.log_density) {
             *ratio -= reference;
         }

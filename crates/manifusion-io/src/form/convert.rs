@@ -79,12 +79,12 @@ fn settle(manifold: &dyn Manifold, point: &mut [f64]) -> Result<(), String> {
 /// `row ←` the point's coordinates in the form.
 pub(crate) fn from_point(form: Form, manifold: &dyn Manifold, point: &[f64], row: &mut [f64]) {
     match form {
-        Form::LatLon => [row[0], row[1]] = geographic(point).map(without_rounding),
-        Form::LonLat => [row[1], row[0]] = geographic(point).map(without_rounding),
+        Form::LatLon => [row[0], row[1]] = geographic(point).map(to_twelve_decimals),
+        Form::LonLat => [row[1], row[0]] = geographic(point).map(to_twelve_decimals),
         Form::AnglesDeg => {
             angles(manifold, point, row);
             for angle in row.iter_mut() {
-                *angle = without_rounding(angle.to_degrees());
+                *angle = to_twelve_decimals(angle.to_degrees());
             }
         }
         Form::AnglesRad => angles(manifold, point, row),
@@ -115,7 +115,7 @@ pub(crate) fn from_point(form: Form, manifold: &dyn Manifold, point: &[f64], row
 }
 
 /// An angle in degrees to 12 decimals, as many as the way over sine and cosine leaves: 35.8142 comes back as 35.8142.
-fn without_rounding(degrees: f64) -> f64 {
+fn to_twelve_decimals(degrees: f64) -> f64 {
     (degrees * 1e12).round() / 1e12
 }
 
