@@ -178,6 +178,57 @@ fn the_lorentz_projection_is_caught() {
     assert!(report.checks.iter().any(|c| c.law == "P P = P" && c.passed()));
 }
 
+/// A factor ½ lost in H.
+#[derive(Debug)]
+struct HalfCurvature(Arc<dyn Manifold>);
+
+impl Manifold for HalfCurvature {
+    fn name(&self) -> String {
+        "half".into()
+    }
+    fn dim(&self) -> usize {
+        self.0.dim()
+    }
+    fn ambient_dim(&self) -> usize {
+        self.0.ambient_dim()
+    }
+    fn project_tangent(&self, x: &[f64], u: &mut [f64]) {
+        self.0.project_tangent(x, u);
+    }
+    fn project_point(&self, x: &mut [f64]) -> Result<(), PointError> {
+        self.0.project_point(x)
+    }
+    fn velocity(&self, x: &[f64], u: &mut [f64]) {
+        self.0.velocity(x, u);
+    }
+    fn metric_is_induced(&self) -> bool {
+        self.0.metric_is_induced()
+    }
+    fn mean_curvature(&self, x: &[f64], h: &mut [f64]) {
+        self.0.mean_curvature(x, h);
+        for h in h {
+            *h *= 0.5;
+        }
+    }
+    fn kind(&self) -> manifusion::manifold::Kind {
+        self.0.kind()
+    }
+}
+
+#[test]
+fn a_lost_factor_in_the_curvature_is_caught() {
+    for (spec, law) in [
+        ("sphere:2", "H against second differences of pi"),
+        ("hyperbolic:2,metric=lorentz", "Laplacian of the coordinates: d|K| x"),
+    ] {
+        let wrong: Arc<dyn Manifold> = Arc::new(HalfCurvature(parse(spec).unwrap()));
+        let options = CheckOptions { draws: 200, ..CheckOptions::default() };
+        let report = check_manifold(&wrong, &options).unwrap();
+        let failed: Vec<_> = report.checks.iter().filter(|c| !c.passed()).map(|c| c.law).collect();
+        assert!(failed.contains(&law), "{spec}: {failed:?}");
+    }
+}
+
 /// T² and S¹ × S¹ are the same manifold in the same coordinates.
 #[test]
 fn a_torus_is_a_product_of_circles() {
