@@ -17,7 +17,7 @@ import torch
 
 torch.set_default_dtype(torch.float64)
 GOLDEN = Path(__file__).resolve().parent.parent / "crates" / "manifusion" / "tests" / "golden"
-ROWS = 6
+RECORDED = 6  # rows whose values and tangents are in the file
 
 
 def uniform(stream, count):
@@ -41,6 +41,11 @@ def act(name, z):
     return torch.nn.functional.softplus(z)
 
 
+def frequencies(net):
+    """The directions B of the Fourier features, features x m."""
+    return 2 * uniform(4, net["fourier"] * net["dim"]).reshape(net["fourier"], net["dim"])
+
+
 def features(net, x, s):
     """The inputs of the first layer: x, the time, damped Fourier features."""
     parts = [x]
@@ -52,6 +57,10 @@ def features(net, x, s):
         for i in range(net["time_pairs"]):
             omega = 2.0**i * math.pi / 2
             parts += [torch.sin(omega * lam), torch.cos(omega * lam)]
+    if net["fourier"]:
+        b = frequencies(net)
+        damping = torch.exp(-0.5 * s * b.square().sum(1))
+        parts += [torch.sin(x @ b.T) * damping, torch.cos(x @ b.T) * damping]
     return torch.cat(parts, 1)
 
 
@@ -70,7 +79,7 @@ def field(net, params, x, s):
 
 
 def shapes(net):
-    inputs = net["dim"] + (1 if net["time_pairs"] is None else 1 + 2 * net["time_pairs"])
+    inputs = net["dim"] + (1 if net["time_pairs"] is None else 1 + 2 * net["time_pairs"]) + 2 * net["fourier"]
     out = {}
     if net["actnorm"]:
         out["actnorm.shift"], out["actnorm.log_scale"] = (1, inputs), (1, inputs)
@@ -86,9 +95,9 @@ def row(net):
     for stream, (name, shape) in enumerate(shapes(net).items()):
         scale = 0.3 if name.startswith("actnorm") else shape[0] ** -0.5 if shape[0] > 1 else 0.1
         params[name] = (scale * uniform(10 + stream, shape[0] * shape[1]).reshape(shape)).requires_grad_(True)
-    m, k = net["dim"], net["per_row"]
-    x, e = uniform(1, ROWS * m).reshape(ROWS, m), uniform(3, ROWS * k * m).reshape(ROWS, k, m)
-    s = 0.6 + 0.5 * uniform(2, ROWS).reshape(ROWS, 1)
+    m, k, n = net["dim"], net["per_row"], net["rows"]
+    x, e = uniform(1, n * m).reshape(n, m), uniform(3, n * k * m).reshape(n, k, m)
+    s = 0.6 + 0.5 * uniform(2, n).reshape(n, 1)
     a, loss = field(net, params, x, s), 0
     jvp = []
     for j in range(k):
@@ -109,12 +118,12 @@ def row(net):
         probe = uniform(100 + stream, g.numel())
         picks = [0, g.numel() // 3, g.numel() - 1]
         parts.append({"name": name, "norm": g.norm().item(), "probe": (g * probe).sum().item(), "picks": [[i, g[i].item()] for i in picks]})
-    flat = lambda t: t.detach().reshape(-1).tolist()
-    return {"net": net, "loss": loss.item(), "a": flat(a), "jvp": flat(torch.stack(jvp, 1)), "gradient": parts}
+    flat = lambda t: t.detach()[:RECORDED].reshape(-1).tolist()
+    return {"net": net, "loss": loss.item(), "a": flat(a), "jvp": flat(torch.stack(jvp, 1)) if jvp else [], "gradient": parts}
 
 
 def net(name, dim, depth, width, activation, per_row, **more):
-    plain = {"actnorm": False, "residual": False, "time_pairs": None, "s_min": 1e-3, "t_end": 6.0, "inverse_noise": False}
+    plain = {"actnorm": False, "residual": False, "time_pairs": None, "s_min": 1e-3, "t_end": 6.0, "inverse_noise": False, "fourier": 0, "rows": 6}
     return {"name": name, "dim": dim, "depth": depth, "width": width, "activation": activation, "per_row": per_row, **plain, **more}
 
 
@@ -125,6 +134,10 @@ NETS = [
     net("paper orthogonal", 9, 4, 256, "swish", 3),
     net("tanh with everything", 3, 3, 40, "tanh", 2, actnorm=True, residual=True, time_pairs=3, inverse_noise=True),
     net("softplus", 2, 2, 33, "softplus", 1),
+    # Enough rows for products of seven quarters in the reverse pass.
+    net("paper sphere, many rows", 3, 5, 512, "sine", 2, rows=256),
+    net("without tangents, many rows", 3, 3, 256, "swish", 0, rows=520, residual=True),
+    net("Fourier features", 3, 3, 192, "swish", 3, rows=90, actnorm=True, time_pairs=2, inverse_noise=True, fourier=20),
 ]
 
 if __name__ == "__main__":

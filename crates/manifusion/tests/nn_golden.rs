@@ -2,13 +2,11 @@
 #![expect(clippy::unwrap_used, reason = "the helpers of a test may panic")]
 
 use manifusion::nn::{
-    Activation, Directions, FieldInput, FieldOutput, Mlp, NetConfig, OutputScale, Real,
-    ShardCotangents, ShardValues, TimeConditioning, VariationalField,
+    Activation, Directions, FieldInput, FieldOutput, FourierConfig, Mlp, NetConfig, OutputScale,
+    Real, ShardCotangents, ShardValues, TimeConditioning, VariationalField,
 };
 use manifusion::rows::Rows;
 use serde_json::Value;
-
-const ROWS: usize = 6;
 
 /// Number i of stream c in [−1, 1), as in the script.
 fn uniform(stream: u64, count: usize) -> Vec<f64> {
@@ -46,7 +44,8 @@ fn config(net: &Value) -> NetConfig {
         residual: net["residual"].as_bool().unwrap(),
         actnorm: net["actnorm"].as_bool().unwrap(),
         time,
-        fourier: None,
+        fourier: (size("fourier") > 0)
+            .then(|| FourierConfig { features: size("fourier"), f_max: 2.0 }),
         output_scale: if inverse { OutputScale::InverseNoise } else { OutputScale::One },
         zero_output: false,
     }
@@ -69,17 +68,22 @@ fn params<T: Real>(net: &Mlp<T>) -> Vec<T> {
 /// Largest relative differences of values and tangents, loss, and gradient.
 fn differences<T: Real>(row: &Value) -> [f64; 3] {
     let config = config(&row["net"]);
-    let (m, k) = (config.ambient_dim, row["net"]["per_row"].as_u64().unwrap() as usize);
-    let (x, e) = (uniform(1, ROWS * m), uniform(3, ROWS * k * m));
-    let s: Vec<f64> = uniform(2, ROWS).iter().map(|u| 0.6 + 0.5 * u).collect();
+    let size = |key: &str| row["net"][key].as_u64().unwrap() as usize;
+    let (m, k, rows) = (config.ambient_dim, size("per_row"), size("rows"));
+    let (x, e) = (uniform(1, rows * m), uniform(3, rows * k * m));
+    let s: Vec<f64> = uniform(2, rows).iter().map(|u| 0.6 + 0.5 * u).collect();
     let directions = Directions { per_row: k, e: &e, e_s: &[] };
     let input = FieldInput { x: Rows::new(&x, m).unwrap(), s: &s, directions };
     let mut net = Mlp::<T>::new(config, 1).unwrap();
+    let directions: Vec<f64> =
+        uniform(4, size("fourier") * m).into_iter().map(|u| 2.0 * u).collect();
+    net.set_fourier_directions(&directions).unwrap();
     net.init_actnorm(input).unwrap();
     net.set_params(&params(&net)).unwrap();
 
-    let (mut a, mut jvp) = (vec![0.0; ROWS * m], vec![0.0; ROWS * k * m]);
+    let (mut a, mut jvp) = (vec![0.0; rows * m], vec![0.0; rows * k * m]);
     net.eval(input, FieldOutput { a: &mut a, jvp: &mut jvp }).unwrap();
+    // The file has the first rows only.
     let spread = |found: &[f64], expected: &[f64]| {
         let size = expected.iter().fold(0.0f64, |size, v| size.max(v.abs()));
         found.iter().zip(expected).map(|(f, e)| (f - e).abs() / size).fold(0.0, f64::max)
@@ -97,7 +101,7 @@ fn differences<T: Real>(row: &Value) -> [f64; 3] {
             c.jvp[i] = e;
         }
     };
-    let (mut workspace, mut losses) = (net.train_workspace(2), vec![0.0; ROWS]);
+    let (mut workspace, mut losses) = (net.train_workspace(2), vec![0.0; rows]);
     let total = net.loss_gradient(input, &loss, &mut workspace, &mut losses, None).unwrap();
     let expected = row["loss"].as_f64().unwrap();
     let loss_error = (total - expected).abs() / expected.abs();

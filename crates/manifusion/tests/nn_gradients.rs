@@ -62,6 +62,15 @@ fn configs() -> Vec<(&'static str, NetConfig)> {
     };
     let log_time = TimeConditioning::LogSines { pairs: 3, s_min: 1e-3, t_end: 2.0 };
     let fourier = Some(FourierConfig { features: 17, f_max: 4.0 });
+    let everything = NetConfig {
+        activation: Activation::Swish,
+        residual: true,
+        actnorm: true,
+        time: log_time,
+        fourier,
+        output_scale: OutputScale::InverseNoise,
+        ..base.clone()
+    };
     vec![
         ("sine", base.clone()),
         ("swish", NetConfig { activation: Activation::Swish, ..base.clone() }),
@@ -72,19 +81,10 @@ fn configs() -> Vec<(&'static str, NetConfig)> {
         ("actnorm", NetConfig { actnorm: true, ..base.clone() }),
         ("log time", NetConfig { time: log_time, ..base.clone() }),
         ("fourier", NetConfig { fourier, ..base.clone() }),
-        ("scale", NetConfig { output_scale: OutputScale::InverseNoise, ..base.clone() }),
-        (
-            "everything",
-            NetConfig {
-                activation: Activation::Swish,
-                residual: true,
-                actnorm: true,
-                time: log_time,
-                fourier,
-                output_scale: OutputScale::InverseNoise,
-                ..base
-            },
-        ),
+        ("scale", NetConfig { output_scale: OutputScale::InverseNoise, ..base }),
+        // Wide enough for products by seven quarters.
+        ("wide", NetConfig { width: 192, ..everything.clone() }),
+        ("everything", everything),
     ]
 }
 
@@ -165,8 +165,9 @@ fn tangents_are_derivatives_along_the_directions() {
 fn parameter_gradients_are_derivatives() {
     let h = 1e-5;
     for (name, config) in configs() {
-        for per_row in [0, 2] {
-            let batch = Batch::new(7, per_row, 2);
+        // With many rows, those of one half of a lane are paired with those of the other.
+        for (rows, per_row) in [(7, 0), (7, 2), (90, 2), (261, 0)] {
+            let batch = Batch::new(rows, per_row, 2);
             let mut net = network(config.clone(), &batch);
             let mut workspace = net.train_workspace(2);
             let mut losses = vec![0.0; batch.rows()];
@@ -197,28 +198,30 @@ fn parameter_gradients_are_derivatives() {
 fn input_gradients_are_derivatives() {
     let h = 1e-5;
     for (name, config) in configs() {
-        let mut batch = Batch::new(5, 2, 3);
-        let net = network(config, &batch);
-        let (mut x, mut s, mut e) = (vec![1.0; 15], vec![1.0; 5], vec![1.0; 30]);
-        let mut workspace = net.train_workspace(2);
-        let grad = InputGradient { x: &mut x, s: &mut s, e: &mut e };
-        let mut losses = vec![0.0; 5];
-        net.loss_gradient(batch.input(), &loss, &mut workspace, &mut losses, Some(grad)).unwrap();
-        let mut check = |what: &str, part: fn(&mut Batch) -> &mut Vec<f64>, found: &[f64]| {
-            for (i, found) in found.iter().enumerate() {
-                let mut at = |delta: f64| {
-                    part(&mut batch)[i] += delta;
-                    let value = total(&net, &batch);
-                    part(&mut batch)[i] -= delta;
-                    value
-                };
-                let expected = (at(h) - at(-h)) / (2.0 * h);
-                assert_close(name, what, *found, expected);
-            }
-        };
-        check("x", |b| &mut b.x, &x);
-        check("s", |b| &mut b.s, &s);
-        check("e", |b| &mut b.e, &e);
+        for (rows, every) in [(5, 1), (90, 37)] {
+            let mut batch = Batch::new(rows, 2, 3);
+            let net = network(config.clone(), &batch);
+            let [mut x, mut s, mut e] = [3, 1, 6].map(|width| vec![1.0; width * rows]);
+            let mut workspace = net.train_workspace(2);
+            let grad = InputGradient { x: &mut x, s: &mut s, e: &mut e };
+            let (input, mut losses) = (batch.input(), vec![0.0; rows]);
+            net.loss_gradient(input, &loss, &mut workspace, &mut losses, Some(grad)).unwrap();
+            let mut check = |what: &str, part: fn(&mut Batch) -> &mut Vec<f64>, found: &[f64]| {
+                for (i, found) in found.iter().enumerate().step_by(every) {
+                    let mut at = |delta: f64| {
+                        part(&mut batch)[i] += delta;
+                        let value = total(&net, &batch);
+                        part(&mut batch)[i] -= delta;
+                        value
+                    };
+                    let expected = (at(h) - at(-h)) / (2.0 * h);
+                    assert_close(name, what, *found, expected);
+                }
+            };
+            check("x", |b| &mut b.x, &x);
+            check("s", |b| &mut b.s, &s);
+            check("e", |b| &mut b.e, &e);
+        }
     }
 }
 

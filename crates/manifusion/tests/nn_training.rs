@@ -66,11 +66,11 @@ fn everything() -> NetConfig {
 }
 
 /// Parameters and values after some steps on a pool of this many threads.
-fn train_on(threads: usize) -> (Vec<f32>, Vec<f64>, Vec<f64>) {
+fn train_on(threads: usize, config: &NetConfig) -> (Vec<f32>, Vec<f64>, Vec<f64>) {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
     pool.install(|| {
         let batch = Batch::new(301, 3, 2, 1);
-        let mut net = Mlp::<f32>::new(everything(), 5).unwrap();
+        let mut net = Mlp::<f32>::new(config.clone(), 5).unwrap();
         net.init_actnorm(batch.input()).unwrap();
         let mut adam = Adam::new(AdamConfig::default(), net.params().len()).unwrap();
         let mut workspace = net.train_workspace(4);
@@ -88,28 +88,38 @@ fn train_on(threads: usize) -> (Vec<f32>, Vec<f64>, Vec<f64>) {
 
 #[test]
 fn threads_do_not_change_a_bit() {
-    let one = train_on(1);
-    for threads in [2, 3] {
-        assert!(one == train_on(threads), "{threads} threads");
+    for config in [everything(), wide()] {
+        let one = train_on(1, &config);
+        for threads in [2, 3] {
+            assert!(one == train_on(threads, &config), "{threads} threads, width {}", config.width);
+        }
     }
+}
+
+/// Layers wide enough for products by seven quarters.
+fn wide() -> NetConfig {
+    NetConfig { width: 192, ..everything() }
 }
 
 #[test]
 fn a_row_does_not_depend_on_the_others() {
-    let batch = Batch::new(150, 3, 2, 2);
-    let mut net = Mlp::<f32>::new(everything(), 5).unwrap();
-    net.init_actnorm(batch.input()).unwrap();
-    let (mut a, mut jvp) = (vec![0.0; 450], vec![0.0; 900]);
-    net.eval(batch.input(), FieldOutput { a: &mut a, jvp: &mut jvp }).unwrap();
-    for i in [0, 1, 77, 149] {
-        let (mut one, mut one_jvp) = ([0.0; 3], [0.0; 6]);
-        let input = FieldInput {
-            x: Rows::new(&batch.x[3 * i..3 * i + 3], 3).unwrap(),
-            s: &batch.s[i..=i],
-            directions: Directions { per_row: 2, e: &batch.e[6 * i..6 * i + 6], e_s: &[] },
-        };
-        net.eval(input, FieldOutput { a: &mut one, jvp: &mut one_jvp }).unwrap();
-        assert_eq!((&one[..], &one_jvp[..]), (&a[3 * i..3 * i + 3], &jvp[6 * i..6 * i + 6]));
+    for (config, per_row) in [(everything(), 2), (wide(), 2), (wide(), 5)] {
+        let batch = Batch::new(150, 3, per_row, 2);
+        let mut net = Mlp::<f32>::new(config, 5).unwrap();
+        net.init_actnorm(batch.input()).unwrap();
+        let (mut a, mut jvp) = (vec![0.0; 450], vec![0.0; 450 * per_row]);
+        net.eval(batch.input(), FieldOutput { a: &mut a, jvp: &mut jvp }).unwrap();
+        for i in [0, 1, 77, 149] {
+            let (own, tangents) = (3 * i..3 * i + 3, 3 * per_row * i..3 * per_row * (i + 1));
+            let (mut one, mut one_jvp) = ([0.0; 3], vec![0.0; 3 * per_row]);
+            let input = FieldInput {
+                x: Rows::new(&batch.x[own.clone()], 3).unwrap(),
+                s: &batch.s[i..=i],
+                directions: Directions { per_row, e: &batch.e[tangents.clone()], e_s: &[] },
+            };
+            net.eval(input, FieldOutput { a: &mut one, jvp: &mut one_jvp }).unwrap();
+            assert_eq!((&one[..], &one_jvp[..]), (&a[own], &jvp[tangents]));
+        }
     }
 }
 
@@ -136,7 +146,7 @@ fn single_precision_agrees_with_double() {
         ("everything", everything(), 3, 2),
     ];
     for (name, config, dim, per_row) in paper {
-        let batch = Batch::new(24, dim, per_row, 3);
+        let batch = Batch::new(200, dim, per_row, 3);
         let (single, double) = (gradient::<f32>(&config, &batch), gradient::<f64>(&config, &batch));
         let size: f64 = double.1.iter().map(|g| g * g).sum::<f64>().sqrt();
         let error: f64 = single.1.iter().zip(&double.1).map(|(a, b)| (a - b) * (a - b)).sum();

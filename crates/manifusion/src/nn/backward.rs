@@ -3,9 +3,10 @@
 use super::core::Core;
 use super::features::PlaceGradient;
 use super::forward::TrainBuffers;
-use super::kernel::{LANES, Line, add_weight_gradient, column_sums, multiply_panel, panels};
+use super::kernel::{LANES, Line};
 use super::layer::{add_lines, reverse_activation};
 use super::output::{scale_time_gradient, write_cotangents};
+use super::product::Operand;
 use super::real::Real;
 use super::shard::{ShardInput, Stack};
 
@@ -27,110 +28,82 @@ pub(crate) fn reverse<T: Real>(
     input_grad: Option<ShardInputGradient<'_>>,
 ) {
     let (n, k, m) = (input.rows(), input.per_row, input.dim);
-    let stack = input.stack();
+    let stack = input.halved_stack();
     let (a_bar, jvp_bar) = (&buffers.a_bar[..n * m], &buffers.jvp_bar[..n * k * m]);
-    write_cotangents(core.config.output_scale, input, a_bar, jvp_bar, &mut buffers.out);
+    write_cotangents(core.config.output_scale, input, stack, a_bar, jvp_bar, &mut buffers.out);
 
     let depth = core.config.depth;
-    let last = &buffers.hidden[depth - 1].h;
-    layer_gradient(core, depth, last, &buffers.out, stack, grad, fresh);
-    hidden_cotangents(core, depth, stack, false, buffers);
-    for l in (0..depth).rev() {
-        let from = if l == 0 { &buffers.input } else { &buffers.hidden[l - 1].h };
-        layer_gradient(core, l, from, &buffers.bar, stack, grad, fresh);
-        if l > 0 {
-            hidden_cotangents(core, l, stack, core.config.residual, buffers);
-        }
+    for l in (0..=depth).rev() {
+        reverse_layer(core, l, stack, buffers, grad, fresh);
     }
     if core.config.actnorm || input_grad.is_some() {
         input_cotangents(core, stack, buffers);
-        reverse_input(core, input, buffers, grad, fresh, input_grad);
+        reverse_input(core, input, stack, buffers, grad, fresh, input_grad);
     }
 }
 
-/// Weight and bias gradient of layer `l` from its inputs `h` and its product's cotangents `z`.
-fn layer_gradient<T: Real>(
+/// The gradient of layer `l` from the cotangents of its product, and those of layer `l − 1`'s
+/// product, which replace them in `buffers.bar`.
+fn reverse_layer<T: Real>(
     core: &Core<T>,
     l: usize,
-    h: &[Line<T>],
-    z: &[Line<T>],
     stack: Stack,
+    buffers: &mut TrainBuffers<T>,
     grad: &mut [T],
     fresh: bool,
 ) {
-    let (weight, bias) = core.layout.layer(l);
-    let [inputs, outputs] = weight.shape;
-    let target = &mut grad[weight.range()];
-    for (p, rows) in target.chunks_mut(LANES * outputs).enumerate() {
-        let h = &h[stack.panel(p)];
-        for q in 0..panels(outputs) {
-            let z = &z[stack.panel(q)];
-            add_weight_gradient(h, z, rows, outputs, q * LANES, fresh);
-        }
-    }
-    debug_assert_eq!(target.len(), inputs * outputs);
-    for (q, target) in grad[bias.range()].chunks_mut(LANES).enumerate() {
-        let sums = column_sums(&z[stack.values(q)]);
-        for (g, sum) in target.iter_mut().zip(sums.0) {
-            *g = if fresh { sum } else { *g + sum };
-        }
-    }
-}
-
-/// From the cotangents of layer `l`'s product to those of layer `l − 1`'s, in `buffers.bar`.
-///
-/// With `residual` the outputs of layer `l − 1` also feed the outputs of layer `l` directly.
-fn hidden_cotangents<T: Real>(
-    core: &Core<T>,
-    l: usize,
-    stack: Stack,
-    residual: bool,
-    buffers: &mut TrainBuffers<T>,
-) {
     let layer = &core.packed.layers[l];
     let top = l == core.config.depth;
+    let [h_sums, z_sums] = &mut buffers.sums;
+    let bar = if top { &buffers.out } else { &buffers.bar };
+    let operand = Operand::new(bar, stack, &layer.backward, z_sums);
+    let h = if l == 0 { &buffers.input } else { &buffers.hidden[l - 1].h };
+    let (weight, bias) = core.layout.layer(l);
+    operand.add_gradient(h, layer.inputs, h_sums, &mut grad[weight.range()], fresh);
+    operand.add_bias_gradient(&mut grad[bias.range()], fresh);
+    if l == 0 {
+        return;
+    }
     let kept = &buffers.hidden[l - 1];
-    for panel in 0..panels(layer.inputs) {
+    let skip_bar = &mut buffers.skip_bar;
+    operand.multiply(&layer.backward, &mut buffers.next_bar, |panel, bar| {
         let place = stack.panel(panel);
-        let bar = &mut buffers.next_bar[place.clone()];
-        let from = if top { &buffers.out } else { &buffers.bar };
-        multiply_panel(from, stack.rows, layer.outputs, layer.backward(panel), bar);
         if core.config.residual {
-            let skip = &mut buffers.skip_bar[place.clone()];
-            if residual {
+            let skip = &mut skip_bar[place.clone()];
+            // The outputs of layer l − 1 also feed the outputs of layer l directly.
+            if !top {
                 add_lines(bar, skip);
             }
             skip.copy_from_slice(bar);
         }
-        reverse_activation(
-            &kept.z[place],
-            &kept.second[panel * stack.n..(panel + 1) * stack.n],
-            bar,
-        );
-    }
+        let (z, second) = (&kept.z[place], &kept.second[stack.value_panel(panel)]);
+        for (rows, values) in stack.blocks() {
+            reverse_activation(&z[rows.clone()], &second[values], &mut bar[rows]);
+        }
+    });
     std::mem::swap(&mut buffers.bar, &mut buffers.next_bar);
 }
 
 /// Cotangents of the first layer's inputs, in `buffers.next_bar`.
 fn input_cotangents<T: Real>(core: &Core<T>, stack: Stack, buffers: &mut TrainBuffers<T>) {
     let layer = &core.packed.layers[0];
-    for panel in 0..panels(layer.inputs) {
-        let bar = &mut buffers.next_bar[stack.panel(panel)];
-        multiply_panel(&buffers.bar, stack.rows, layer.outputs, layer.backward(panel), bar);
-    }
+    let [_, sums] = &mut buffers.sums;
+    let operand = Operand::new(&buffers.bar, stack, &layer.backward, sums);
+    operand.multiply(&layer.backward, &mut buffers.next_bar, |_, _| {});
 }
 
 /// Back through ActNorm and the features, one point at a time.
 fn reverse_input<T: Real>(
     core: &Core<T>,
     input: &ShardInput<'_>,
+    stack: Stack,
     buffers: &mut TrainBuffers<T>,
     grad: &mut [T],
     fresh: bool,
     mut input_grad: Option<ShardInputGradient<'_>>,
 ) {
     let (n, k, m) = (input.rows(), input.per_row, input.dim);
-    let (stride, stack) = (core.input_stride(), input.stack());
+    let stride = core.input_stride();
     if let (true, Some((shift, log_scale))) = (fresh, core.layout.actnorm()) {
         grad[shift.offset..log_scale.range().end].fill(T::ZERO);
     }

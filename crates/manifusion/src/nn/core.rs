@@ -8,7 +8,7 @@ use super::kernel::{LANES, Line, panels};
 use super::packed::Packed;
 use super::params::ParamLayout;
 use super::real::Real;
-use super::shard::ShardInput;
+use super::shard::{ShardInput, Stack};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Core<T> {
@@ -60,8 +60,14 @@ impl<T: Real> Core<T> {
 
     /// Fills `lines`, the first layer's inputs of a shard, value rows first; `rows` is scratch for
     /// the 1 + k rows of one point.
-    pub(crate) fn fill_input(&self, input: &ShardInput<'_>, rows: &mut [T], lines: &mut [Line<T>]) {
-        pulp::Arch::new().dispatch(FillInput { core: self, input, rows, lines });
+    pub(crate) fn fill_input(
+        &self,
+        input: &ShardInput<'_>,
+        stack: Stack,
+        rows: &mut [T],
+        lines: &mut [Line<T>],
+    ) {
+        pulp::Arch::new().dispatch(FillInput { core: self, input, stack, rows, lines });
     }
 
     /// ActNorm (Kingma & Dhariwal 2018) of one point's rows: y = (u + shift)·scale, ẏ = u̇·scale.
@@ -85,6 +91,7 @@ impl<T: Real> Core<T> {
 struct FillInput<'a, T> {
     core: &'a Core<T>,
     input: &'a ShardInput<'a>,
+    stack: Stack,
     rows: &'a mut [T],
     lines: &'a mut [Line<T>],
 }
@@ -94,9 +101,8 @@ impl<T: Real> WithSimd for FillInput<'_, T> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, _simd: S) {
-        let Self { core, input, rows, lines } = self;
+        let Self { core, input, stack, rows, lines } = self;
         let (n, stride) = (input.rows(), core.input_stride());
-        let stack = input.stack();
         for i in 0..n {
             core.features.forward(input.place(i), rows, stride);
             core.normalise(rows);

@@ -1,9 +1,10 @@
 //! The forward pass of one shard, with and without what the reverse pass needs.
 
 use super::core::Core;
-use super::kernel::{Line, multiply_panel, panels};
+use super::kernel::{Line, panels};
 use super::layer::{HiddenPanel, activate, activate_and_keep};
 use super::output::read_output;
+use super::product::Operand;
 use super::real::Real;
 use super::shard::{ShardInput, Stack};
 
@@ -13,18 +14,22 @@ pub(crate) struct EvalBuffers<T> {
     rows: Vec<T>,
     current: Vec<Line<T>>,
     next: Vec<Line<T>>,
+    /// Sums of quarters of the rows.
+    sums: Vec<Line<T>>,
 }
 
 impl<T: Real> EvalBuffers<T> {
     pub(crate) fn new() -> Self {
-        Self { rows: Vec::new(), current: Vec::new(), next: Vec::new() }
+        Self { rows: Vec::new(), current: Vec::new(), next: Vec::new(), sums: Vec::new() }
     }
 
     fn grow(&mut self, core: &Core<T>, input: &ShardInput<'_>) {
-        let lines = input.stack().lines(widest(core));
+        let stack = input.stack();
+        let lines = stack.lines(widest(core));
         grow(&mut self.rows, core.input_stride() * (1 + input.per_row), T::ZERO);
         grow(&mut self.current, lines, Line::ZERO);
         grow(&mut self.next, lines, Line::ZERO);
+        grow(&mut self.sums, stack.lines(panels(core.config.width)), Line::ZERO);
     }
 }
 
@@ -50,24 +55,23 @@ pub(crate) fn evaluate<T: Real>(
     jvp: &mut [f64],
 ) {
     buffers.grow(core, input);
-    let EvalBuffers { rows, current, next } = buffers;
+    let EvalBuffers { rows, current, next, sums } = buffers;
     let stack = input.stack();
-    core.fill_input(input, &mut rows[..core.input_stride() * (1 + input.per_row)], current);
+    let rows = &mut rows[..core.input_stride() * (1 + input.per_row)];
+    core.fill_input(input, stack, rows, current);
     let last = core.packed.layers.len() - 1;
     for (l, layer) in core.packed.layers.iter().enumerate() {
-        for panel in 0..panels(layer.outputs) {
-            let place = stack.panel(panel);
-            let z = &mut next[place.clone()];
-            multiply_panel(current, stack.rows, layer.inputs, layer.forward(panel), z);
+        let operand = Operand::new(current, stack, &layer.forward, sums);
+        operand.multiply(&layer.forward, next, |panel, z| {
             if l < last {
-                let skip = (core.config.residual && l > 0).then(|| &current[place]);
-                activate(core.config.activation, layer.bias(panel), stack.n, z, skip);
+                let skip = (core.config.residual && l > 0).then(|| &current[stack.panel(panel)]);
+                activate(core.config.activation, layer.bias(panel), input.rows(), z, skip);
             }
-        }
+        });
         std::mem::swap(current, next);
     }
     let layer = &core.packed.layers[last];
-    read_output(core.config.output_scale, layer, current, input, a, jvp);
+    read_output(core.config.output_scale, layer, current, input, stack, a, jvp);
 }
 
 /// What one hidden layer keeps for the reverse pass.
@@ -93,6 +97,8 @@ pub(crate) struct TrainBuffers<T> {
     pub(crate) next_bar: Vec<Line<T>>,
     /// Cotangents of a layer's outputs, kept for the residual connection.
     pub(crate) skip_bar: Vec<Line<T>>,
+    /// Sums of quarters of a layer's inputs and of its product's cotangents.
+    pub(crate) sums: [Vec<Line<T>>; 2],
     pub(crate) a: Vec<f64>,
     pub(crate) jvp: Vec<f64>,
     pub(crate) a_bar: Vec<f64>,
@@ -110,6 +116,7 @@ impl<T: Real> TrainBuffers<T> {
             bar: Vec::new(),
             next_bar: Vec::new(),
             skip_bar: Vec::new(),
+            sums: [Vec::new(), Vec::new()],
             a: Vec::new(),
             jvp: Vec::new(),
             a_bar: Vec::new(),
@@ -119,7 +126,7 @@ impl<T: Real> TrainBuffers<T> {
 
     pub(crate) fn grow(&mut self, core: &Core<T>, input: &ShardInput<'_>) {
         let (n, k, m) = (input.rows(), input.per_row, input.dim);
-        let stack = input.stack();
+        let stack = input.halved_stack();
         let hidden = panels(core.config.width);
         // Twice: the reverse pass gathers a row of inputs and one of cotangents.
         grow(&mut self.rows, 2 * core.input_stride() * (1 + k), T::ZERO);
@@ -135,6 +142,9 @@ impl<T: Real> TrainBuffers<T> {
         if core.config.residual {
             grow(&mut self.skip_bar, stack.lines(hidden), Line::ZERO);
         }
+        for sums in &mut self.sums {
+            grow(sums, stack.lines(hidden), Line::ZERO);
+        }
         grow(&mut self.a, n * m, 0.0);
         grow(&mut self.jvp, n * k * m, 0.0);
         grow(&mut self.a_bar, n * m, 0.0);
@@ -149,23 +159,21 @@ pub(crate) fn forward_and_keep<T: Real>(
     buffers: &mut TrainBuffers<T>,
 ) {
     let (n, k, m) = (input.rows(), input.per_row, input.dim);
-    let stack = input.stack();
+    let stack = input.halved_stack();
     let rows = &mut buffers.rows[..core.input_stride() * (1 + k)];
-    core.fill_input(input, rows, &mut buffers.input);
+    core.fill_input(input, stack, rows, &mut buffers.input);
+    let [sums, _] = &mut buffers.sums;
     for l in 0..core.config.depth {
         let (before, after) = buffers.hidden.split_at_mut(l);
         let from = before.last().map_or(&buffers.input, |kept| &kept.h);
-        let residual = core.config.residual && l > 0;
-        hidden_layer(core, l, stack, from, residual, &mut after[0]);
+        hidden_layer(core, l, stack, from, sums, &mut after[0]);
     }
     let layer = &core.packed.layers[core.config.depth];
     let from = buffers.hidden.last().map_or(&buffers.input, |kept| &kept.h);
-    for panel in 0..panels(m) {
-        let out = &mut buffers.out[stack.panel(panel)];
-        multiply_panel(from, stack.rows, layer.inputs, layer.forward(panel), out);
-    }
+    let operand = Operand::new(from, stack, &layer.forward, sums);
+    operand.multiply(&layer.forward, &mut buffers.out, |_, _| {});
     let (a, jvp) = (&mut buffers.a[..n * m], &mut buffers.jvp[..n * k * m]);
-    read_output(core.config.output_scale, layer, &buffers.out, input, a, jvp);
+    read_output(core.config.output_scale, layer, &buffers.out, input, stack, a, jvp);
 }
 
 fn hidden_layer<T: Real>(
@@ -173,20 +181,25 @@ fn hidden_layer<T: Real>(
     l: usize,
     stack: Stack,
     from: &[Line<T>],
-    residual: bool,
+    sums: &mut [Line<T>],
     kept: &mut Kept<T>,
 ) {
     let layer = &core.packed.layers[l];
-    for panel in 0..panels(layer.outputs) {
-        let place = stack.panel(panel);
-        let z = &mut kept.z[place.clone()];
-        multiply_panel(from, stack.rows, layer.inputs, layer.forward(panel), z);
-        let panel_buffers = HiddenPanel {
-            z,
-            h: &mut kept.h[place.clone()],
-            second: &mut kept.second[panel * stack.n..(panel + 1) * stack.n],
-            skip: residual.then(|| &from[place]),
-        };
-        activate_and_keep(core.config.activation, layer.bias(panel), panel_buffers);
-    }
+    let residual = core.config.residual && l > 0;
+    let Kept { h, z, second } = kept;
+    let operand = Operand::new(from, stack, &layer.forward, sums);
+    operand.multiply(&layer.forward, z, |panel, z| {
+        let h = &mut h[stack.panel(panel)];
+        let second = &mut second[stack.value_panel(panel)];
+        let skip = residual.then(|| &from[stack.panel(panel)]);
+        for (rows, values) in stack.blocks() {
+            let block = HiddenPanel {
+                z: &mut z[rows.clone()],
+                h: &mut h[rows.clone()],
+                second: &mut second[values],
+                skip: skip.map(|skip| &skip[rows]),
+            };
+            activate_and_keep(core.config.activation, layer.bias(panel), block);
+        }
+    });
 }

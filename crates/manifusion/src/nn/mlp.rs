@@ -78,7 +78,8 @@ impl<T: Real> Mlp<T> {
         self.core.features.frequencies()
     }
 
-    pub(crate) fn set_fourier_directions(&mut self, b: &[f64]) -> Result<(), NnError> {
+    /// Replaces the Fourier directions B, features × m.
+    pub fn set_fourier_directions(&mut self, b: &[f64]) -> Result<(), NnError> {
         let features = self.core.config.fourier.map_or(0, |f| f.features);
         NnError::check_len("Fourier directions", b.len(), features * self.core.config.ambient_dim)?;
         self.core.features.set_frequencies(b);

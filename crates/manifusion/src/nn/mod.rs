@@ -40,6 +40,7 @@ mod mlp;
 mod output;
 mod packed;
 mod params;
+mod product;
 mod real;
 mod shard;
 

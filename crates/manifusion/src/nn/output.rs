@@ -46,11 +46,11 @@ pub(crate) fn read_output<T: Real>(
     layer: &PackedLayer<T>,
     out: &[Line<T>],
     input: &ShardInput<'_>,
+    stack: Stack,
     a: &mut [f64],
     jvp: &mut [f64],
 ) {
     let (n, k, m) = (input.rows(), input.per_row, layer.outputs);
-    let stack = input.stack();
     for i in 0..n {
         let [r, dr, _] = scale.jet(input.s[i]);
         for c in 0..m {
@@ -69,12 +69,12 @@ pub(crate) fn read_output<T: Real>(
 pub(crate) fn write_cotangents<T: Real>(
     scale: OutputScale,
     input: &ShardInput<'_>,
+    stack: Stack,
     a_bar: &[f64],
     jvp_bar: &[f64],
     out: &mut [Line<T>],
 ) {
     let (n, k, m) = (input.rows(), input.per_row, input.dim);
-    let stack = input.stack();
     for i in 0..n {
         let [r, dr, _] = scale.jet(input.s[i]);
         for c in 0..m {

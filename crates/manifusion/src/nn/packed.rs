@@ -2,19 +2,87 @@
 
 use rayon::prelude::*;
 
-use super::kernel::{LANES, Line, panels};
+use super::kernel::{LANES, Line, WeightPanels, panels, weight_sums};
 use super::params::ParamLayout;
 use super::real::Real;
+
+/// The smallest sides of a weight whose products are made of seven of its quarters: below, the
+/// sums cost more than the eighth product.
+const HALVED_SIDE: usize = 192;
+
+/// A matrix, depth × columns, in panels of 16 columns with a line per unit of depth.
+#[derive(Clone, Debug)]
+pub(crate) struct PackedMatrix<T> {
+    pub(crate) depth: usize,
+    pub(crate) columns: usize,
+    lines: Vec<Line<T>>,
+    /// For each panel of the first half of the columns the sums of quarters for the product by
+    /// seven; empty if the matrix is not halved.
+    sums: Vec<Line<T>>,
+}
+
+impl<T: Real> PackedMatrix<T> {
+    fn new(depth: usize, columns: usize) -> Self {
+        let lines = vec![Line::ZERO; panels(columns) * depth];
+        let whole = |side: usize| side >= HALVED_SIDE && side.is_multiple_of(2 * LANES);
+        let halved = whole(depth) && whole(columns);
+        let sums = if halved { lines.clone() } else { Vec::new() };
+        Self { depth, columns, lines, sums }
+    }
+
+    pub(crate) fn panels(&self) -> usize {
+        panels(self.columns)
+    }
+
+    /// Whether products are made of seven of its quarters.
+    pub(crate) fn halved(&self) -> bool {
+        !self.sums.is_empty()
+    }
+
+    /// The panel of columns `16·panel..`.
+    pub(crate) fn panel(&self, panel: usize) -> &[Line<T>] {
+        &self.lines[panel * self.depth..(panel + 1) * self.depth]
+    }
+
+    /// A panel of the first half of the columns with its partner in the second.
+    pub(crate) fn panel_pair(&self, panel: usize) -> WeightPanels<'_, T> {
+        let size = 2 * self.depth;
+        WeightPanels {
+            first: self.panel(panel),
+            second: self.panel(panel + self.panels() / 2),
+            sums: &self.sums[panel * size..(panel + 1) * size],
+        }
+    }
+
+    /// Writes all panels, then their sums.
+    fn fill(&mut self, write: impl Fn(usize, &mut [Line<T>]) + Sync) {
+        let (depth, half) = (self.depth, self.panels() / 2);
+        if !self.halved() {
+            let panels = self.lines.par_chunks_mut(depth).enumerate();
+            panels.for_each(|(panel, lines)| write(panel, lines));
+            return;
+        }
+        let (first, second) = self.lines.split_at_mut(half * depth);
+        let pairs = first.par_chunks_mut(depth).zip(second.par_chunks_mut(depth));
+        pairs.zip(self.sums.par_chunks_mut(2 * depth)).enumerate().for_each(
+            |(panel, ((first, second), sums))| {
+                write(panel, first);
+                write(panel + half, second);
+                weight_sums(first, second, sums);
+            },
+        );
+    }
+}
 
 /// Both packings of one layer's weight W, inputs × outputs.
 #[derive(Clone, Debug)]
 pub(crate) struct PackedLayer<T> {
     pub(crate) inputs: usize,
     pub(crate) outputs: usize,
-    /// Panels of W by 16 columns; line k of a panel is `W[k, 16p..]`.
-    forward: Vec<Line<T>>,
-    /// Panels of Wᵀ by 16 columns; line n of a panel is `W[16p.., n]`.
-    backward: Vec<Line<T>>,
+    /// W.
+    pub(crate) forward: PackedMatrix<T>,
+    /// Wᵀ.
+    pub(crate) backward: PackedMatrix<T>,
     /// The bias by panels.
     bias: Vec<Line<T>>,
 }
@@ -24,20 +92,10 @@ impl<T: Real> PackedLayer<T> {
         Self {
             inputs,
             outputs,
-            forward: vec![Line::ZERO; panels(outputs) * inputs],
-            backward: vec![Line::ZERO; panels(inputs) * outputs],
+            forward: PackedMatrix::new(inputs, outputs),
+            backward: PackedMatrix::new(outputs, inputs),
             bias: vec![Line::ZERO; panels(outputs)],
         }
-    }
-
-    /// The panel of W for output columns `16·panel..`.
-    pub(crate) fn forward(&self, panel: usize) -> &[Line<T>] {
-        &self.forward[panel * self.inputs..(panel + 1) * self.inputs]
-    }
-
-    /// The panel of Wᵀ for input columns `16·panel..`.
-    pub(crate) fn backward(&self, panel: usize) -> &[Line<T>] {
-        &self.backward[panel * self.outputs..(panel + 1) * self.outputs]
     }
 
     pub(crate) fn bias(&self, panel: usize) -> &Line<T> {
@@ -49,7 +107,7 @@ impl<T: Real> PackedLayer<T> {
         for (line, bias) in self.bias.iter_mut().zip(bias.chunks(LANES)) {
             line.0[..bias.len()].copy_from_slice(bias);
         }
-        self.forward.par_chunks_mut(inputs).enumerate().for_each(|(panel, lines)| {
+        self.forward.fill(|panel, lines| {
             for (line, row) in lines.iter_mut().zip(weight.chunks_exact(outputs)) {
                 let row = &row[panel * LANES..];
                 // A whole line is copied in registers; a part of one needs a call.
@@ -59,7 +117,7 @@ impl<T: Real> PackedLayer<T> {
                 }
             }
         });
-        self.backward.par_chunks_mut(outputs).enumerate().for_each(|(panel, lines)| {
+        self.backward.fill(|panel, lines| {
             let rows = LANES.min(inputs - panel * LANES);
             transpose(&weight[panel * LANES * outputs..][..rows * outputs], lines);
         });

@@ -61,6 +61,8 @@ pub trait Real:
     ) -> Self::Vector<S>;
     /// a + b.
     fn plus<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
+    /// a − b.
+    fn minus<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
     /// A slice as whole registers; a remainder is left out.
     fn vectors<S: Simd>(slice: &[Self]) -> &[Self::Vector<S>];
     /// A slice as whole registers to be written; a remainder is left out.
@@ -102,6 +104,10 @@ impl Real for f32 {
     #[inline(always)]
     fn plus<S: Simd>(simd: S, a: S::f32s, b: S::f32s) -> S::f32s {
         simd.add_f32s(a, b)
+    }
+    #[inline(always)]
+    fn minus<S: Simd>(simd: S, a: S::f32s, b: S::f32s) -> S::f32s {
+        simd.sub_f32s(a, b)
     }
     #[inline(always)]
     fn vectors<S: Simd>(slice: &[Self]) -> &[S::f32s] {
@@ -148,6 +154,10 @@ impl Real for f64 {
     #[inline(always)]
     fn plus<S: Simd>(simd: S, a: S::f64s, b: S::f64s) -> S::f64s {
         simd.add_f64s(a, b)
+    }
+    #[inline(always)]
+    fn minus<S: Simd>(simd: S, a: S::f64s, b: S::f64s) -> S::f64s {
+        simd.sub_f64s(a, b)
     }
     #[inline(always)]
     fn vectors<S: Simd>(slice: &[Self]) -> &[S::f64s] {

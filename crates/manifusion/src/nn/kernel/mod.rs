@@ -9,11 +9,16 @@
 //! - `H̄ = Z̄·Wᵀ`: the same product with the transposed weights.
 //! - `W̄ += Hᵀ·Z̄`: both operands are read line by line along the rows.
 
+mod seven;
 mod weight_gradient;
 
 use pulp::{Simd, WithSimd};
 
 use super::real::Real;
+pub(crate) use seven::{
+    PRODUCTS, Quarters, RowPair, WeightPanels, add_halved_gradient, multiply_step, quarter_sums,
+    weight_sums,
+};
 pub(crate) use weight_gradient::{add_weight_gradient, column_sums};
 
 /// Columns of a panel.
@@ -56,14 +61,122 @@ pub(crate) fn multiply_panel<T: Real>(
     c: &mut [Line<T>],
 ) {
     debug_assert!(a.len() >= (panels(depth) - 1) * stride + c.len() && b.len() >= depth);
-    pulp::Arch::new().dispatch(MultiplyPanel { a, stride, b: &b[..depth], c });
+    multiply_into(a, stride, &b[..depth], Sink::Set(c));
+}
+
+/// One panel of a·b into `sink`, the depth that of `b`.
+fn multiply_into<T: Real>(a: &[Line<T>], stride: usize, b: &[Line<T>], sink: Sink<'_, T>) {
+    pulp::Arch::new().dispatch(MultiplyPanel { a, stride, b, sink });
+}
+
+/// Where a product p goes, line by line.
+enum Sink<'a, T> {
+    /// c ← p.
+    Set(&'a mut [Line<T>]),
+    /// c ← c + p.
+    Add(&'a mut [Line<T>]),
+    /// Both ← p.
+    SetBoth([&'a mut [Line<T>]; 2]),
+    /// Both ← themselves + p.
+    AddBoth([&'a mut [Line<T>]; 2]),
+    /// to ← base + p.
+    Onto { base: &'a [Line<T>], to: &'a mut [Line<T>] },
+    /// to ← base + p, also ← also + p.
+    OntoAndAdd { base: &'a [Line<T>], to: &'a mut [Line<T>], also: &'a mut [Line<T>] },
+}
+
+impl<T: Real> Sink<'_, T> {
+    fn rows(&self) -> usize {
+        match self {
+            Self::Set(c) | Self::Add(c) | Self::SetBoth([c, _]) | Self::AddBoth([c, _]) => c.len(),
+            Self::Onto { to, .. } | Self::OntoAndAdd { to, .. } => to.len(),
+        }
+    }
+
+    /// Where the next block of depth goes.
+    fn continued(self) -> Self {
+        match self {
+            Self::Set(c) | Self::Add(c) | Self::Onto { to: c, .. } => Self::Add(c),
+            Self::SetBoth(both) | Self::AddBoth(both) => Self::AddBoth(both),
+            Self::OntoAndAdd { to, also, .. } => Self::AddBoth([to, also]),
+        }
+    }
+
+    /// Takes the lines of the product from `row` on.
+    #[inline(always)]
+    fn take<S: Simd, const MR: usize, const V: usize>(
+        &mut self,
+        simd: S,
+        row: usize,
+        sum: &[[T::Vector<S>; V]; MR],
+    ) {
+        let rows = row..row + MR;
+        match self {
+            Self::Set(c) => set(simd, sum, &mut c[rows]),
+            Self::Add(c) => add(simd, sum, &mut c[rows]),
+            Self::SetBoth([c, d]) => {
+                set(simd, sum, &mut c[rows.clone()]);
+                set(simd, sum, &mut d[rows]);
+            }
+            Self::AddBoth([c, d]) => {
+                add(simd, sum, &mut c[rows.clone()]);
+                add(simd, sum, &mut d[rows]);
+            }
+            Self::Onto { base, to } => onto(simd, sum, &base[rows.clone()], &mut to[rows]),
+            Self::OntoAndAdd { base, to, also } => {
+                onto(simd, sum, &base[rows.clone()], &mut to[rows.clone()]);
+                add(simd, sum, &mut also[rows]);
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn set<S: Simd, T: Real, const MR: usize, const V: usize>(
+    _simd: S,
+    sum: &[[T::Vector<S>; V]; MR],
+    c: &mut [Line<T>],
+) {
+    for (c, sum) in c.iter_mut().zip(sum) {
+        for (c, sum) in T::vectors_mut::<S>(&mut c.0).iter_mut().zip(sum) {
+            *c = *sum;
+        }
+    }
+}
+
+#[inline(always)]
+fn add<S: Simd, T: Real, const MR: usize, const V: usize>(
+    simd: S,
+    sum: &[[T::Vector<S>; V]; MR],
+    c: &mut [Line<T>],
+) {
+    for (c, sum) in c.iter_mut().zip(sum) {
+        for (c, sum) in T::vectors_mut::<S>(&mut c.0).iter_mut().zip(sum) {
+            *c = T::plus(simd, *c, *sum);
+        }
+    }
+}
+
+#[inline(always)]
+fn onto<S: Simd, T: Real, const MR: usize, const V: usize>(
+    simd: S,
+    sum: &[[T::Vector<S>; V]; MR],
+    base: &[Line<T>],
+    to: &mut [Line<T>],
+) {
+    for ((to, base), sum) in to.iter_mut().zip(base).zip(sum) {
+        let base = T::vectors::<S>(&base.0);
+        for ((to, base), sum) in T::vectors_mut::<S>(&mut to.0).iter_mut().zip(base).zip(sum) {
+            *to = T::plus(simd, *base, *sum);
+        }
+    }
 }
 
 struct MultiplyPanel<'a, T> {
     a: &'a [Line<T>],
     stride: usize,
     b: &'a [Line<T>],
-    c: &'a mut [Line<T>],
+    sink: Sink<'a, T>,
 }
 
 impl<T: Real> WithSimd for MultiplyPanel<'_, T> {
@@ -85,27 +198,27 @@ impl<T: Real> WithSimd for MultiplyPanel<'_, T> {
 impl<T: Real> MultiplyPanel<'_, T> {
     #[inline(always)]
     fn run<S: Simd, const MR: usize, const V: usize>(self, simd: S) {
-        let Self { a, stride, b, c } = self;
+        let Self { a, stride, b, mut sink } = self;
         for (block, b) in b.chunks(DEPTH_BLOCK).enumerate() {
             let a = &a[block * (DEPTH_BLOCK / LANES) * stride..];
-            let fresh = block == 0;
-            let mut row = 0;
-            while row < c.len() {
-                let rows = tile_rows(MR, c.len() - row);
-                let (a, c) = (&a[row..], &mut c[row..row + rows]);
+            let (mut row, end) = (0, sink.rows());
+            while row < end {
+                let rows = tile_rows(MR, end - row);
+                let a = &a[row..];
                 // Constants above MR never match: `tile_rows` does not return them.
                 match rows {
-                    12 => tile::<S, T, 12, V>(simd, a, stride, b, c, fresh),
-                    8 => tile::<S, T, 8, V>(simd, a, stride, b, c, fresh),
-                    6 => tile::<S, T, 6, V>(simd, a, stride, b, c, fresh),
-                    5 => tile::<S, T, 5, V>(simd, a, stride, b, c, fresh),
-                    4 => tile::<S, T, 4, V>(simd, a, stride, b, c, fresh),
-                    3 => tile::<S, T, 3, V>(simd, a, stride, b, c, fresh),
-                    2 => tile::<S, T, 2, V>(simd, a, stride, b, c, fresh),
-                    _ => tile::<S, T, 1, V>(simd, a, stride, b, c, fresh),
+                    12 => tile::<S, T, 12, V>(simd, a, stride, b, row, &mut sink),
+                    8 => tile::<S, T, 8, V>(simd, a, stride, b, row, &mut sink),
+                    6 => tile::<S, T, 6, V>(simd, a, stride, b, row, &mut sink),
+                    5 => tile::<S, T, 5, V>(simd, a, stride, b, row, &mut sink),
+                    4 => tile::<S, T, 4, V>(simd, a, stride, b, row, &mut sink),
+                    3 => tile::<S, T, 3, V>(simd, a, stride, b, row, &mut sink),
+                    2 => tile::<S, T, 2, V>(simd, a, stride, b, row, &mut sink),
+                    _ => tile::<S, T, 1, V>(simd, a, stride, b, row, &mut sink),
                 }
                 row += rows;
             }
+            sink = sink.continued();
         }
     }
 }
@@ -131,8 +244,8 @@ fn tile<S: Simd, T: Real, const MR: usize, const V: usize>(
     a: &[Line<T>],
     stride: usize,
     b: &[Line<T>],
-    c: &mut [Line<T>],
-    fresh: bool,
+    row: usize,
+    sink: &mut Sink<'_, T>,
 ) {
     let mut sum = [[T::splat(simd, T::ZERO); V]; MR];
     let (blocks, rest) = b.as_chunks::<LANES>();
@@ -148,11 +261,7 @@ fn tile<S: Simd, T: Real, const MR: usize, const V: usize>(
             rank_one::<S, T, MR, V>(simd, a, k, b, &mut sum);
         }
     }
-    for (c, sum) in c.iter_mut().zip(sum) {
-        for (c, sum) in T::vectors_mut::<S>(&mut c.0).iter_mut().zip(sum) {
-            *c = if fresh { sum } else { T::plus(simd, *c, sum) };
-        }
-    }
+    sink.take(simd, row, &sum);
 }
 
 /// `sum ← sum + a[:, k]·b`.
@@ -179,7 +288,11 @@ mod tests {
     use crate::rng::Streams;
 
     /// rows × columns numbers, row-major, and the same by panels.
-    fn matrix<T: Real>(seed: u64, rows: usize, columns: usize) -> (Vec<f64>, Vec<Line<T>>) {
+    pub(super) fn matrix<T: Real>(
+        seed: u64,
+        rows: usize,
+        columns: usize,
+    ) -> (Vec<f64>, Vec<Line<T>>) {
         let mut flat = vec![0.0; rows * columns];
         Streams::new(seed, "test/kernel").fill_normal(0, 0, 0, &mut flat);
         let mut lines = vec![Line::ZERO; panels(columns) * rows];
@@ -192,7 +305,13 @@ mod tests {
     }
 
     /// What the kernels must give: Σ_k a[r, k]·b[k, c], entry by entry.
-    fn naive(a: &[f64], b: &[f64], rows: usize, depth: usize, columns: usize) -> Vec<f64> {
+    pub(super) fn naive(
+        a: &[f64],
+        b: &[f64],
+        rows: usize,
+        depth: usize,
+        columns: usize,
+    ) -> Vec<f64> {
         let entry = |i: usize| {
             let (r, c) = (i / columns, i % columns);
             (0..depth).map(|k| a[r * depth + k] * b[k * columns + c]).sum()
@@ -208,7 +327,8 @@ mod tests {
             let (b, b_lines) = matrix::<T>(2, depth, columns);
             let expected = naive(&a, &b, rows, depth, columns);
             let mut c = vec![Line([T::ONE; LANES]); rows];
-            MultiplyPanel { a: &a_lines, stride: rows, b: &b_lines, c: &mut c }.with_simd(simd);
+            let sink = Sink::Set(&mut c);
+            MultiplyPanel { a: &a_lines, stride: rows, b: &b_lines, sink }.with_simd(simd);
             for (i, expected) in expected.iter().enumerate() {
                 let found = c[i / columns].0[i % columns].to_f64();
                 let allowed = tolerance * (depth as f64).sqrt() * 4.0;
@@ -216,6 +336,48 @@ mod tests {
             }
             check_gradient::<T, S>(simd, rows, depth.min(LANES), columns, tolerance);
         }
+        super::seven::tests::check_gradient::<T, S>(simd, tolerance);
+        check_sinks::<T, S>(simd, tolerance);
+    }
+
+    /// Where a product of two blocks of depth goes, against [`Sink::Set`].
+    fn check_sinks<T: Real, S: Simd>(simd: S, tolerance: f64) {
+        let (rows, depth) = (13, 300);
+        let (a, b) = (matrix::<T>(1, rows, depth).1, matrix::<T>(2, depth, LANES).1);
+        let [c, d, e] = [5, 6, 7].map(|seed| matrix::<T>(seed, rows, LANES).1);
+        macro_rules! run {
+            ($sink:expr) => {
+                MultiplyPanel { a: &a, stride: rows, b: &b, sink: $sink }.with_simd(simd)
+            };
+        }
+        let mut product = c.clone();
+        run!(Sink::Set(&mut product));
+        let same = |found: &[Line<T>], base: Option<&[Line<T>]>| {
+            for (i, found) in found.iter().enumerate() {
+                for l in 0..LANES {
+                    let base = base.map_or(0.0, |base| base[i].0[l].to_f64());
+                    let expected = base + product[i].0[l].to_f64();
+                    let error = (found.0[l].to_f64() - expected).abs();
+                    assert!(error < 100.0 * tolerance, "row {i}, column {l}: {error}");
+                }
+            }
+        };
+        let (mut x, mut y) = (c.clone(), d.clone());
+        run!(Sink::Add(&mut x));
+        same(&x, Some(&c));
+        run!(Sink::SetBoth([&mut x, &mut y]));
+        same(&x, None);
+        same(&y, None);
+        (x, y) = (c.clone(), d.clone());
+        run!(Sink::AddBoth([&mut x, &mut y]));
+        same(&x, Some(&c));
+        same(&y, Some(&d));
+        run!(Sink::Onto { base: &e, to: &mut x });
+        same(&x, Some(&e));
+        y.clone_from(&d);
+        run!(Sink::OntoAndAdd { base: &e, to: &mut x, also: &mut y });
+        same(&x, Some(&e));
+        same(&y, Some(&d));
     }
 
     fn check_gradient<T: Real, S: Simd>(

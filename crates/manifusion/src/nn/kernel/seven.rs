@@ -1,0 +1,403 @@
+//! One level of Strassen's product in Winograd's form: seven products of quarters, not eight.
+//!
+//! Rows, depth and columns are cut in halves. With quarters a, b and c of the operands and of the
+//! result,
+//!
+//! ```text
+//! s1 = a21 + a22   s2 = s1 − a11   s3 = a11 − a21   s4 = a12 − s2
+//! t1 = b12 − b11   t2 = b22 − t1   t3 = b22 − b12   t4 = t2 − b21
+//! c11 = a11·b11 + a12·b21          u = a11·b11 + s2·t2
+//! c12 = u + s1·t1 + s4·b22         c21 = u + s3·t3 − a22·t4         c22 = u + s3·t3 + s1·t1
+//! ```
+//!
+//! The sums of the weights are packed once per update, those of a layer's rows are formed once
+//! and serve both the product and the gradient of the weights, and those of the result happen
+//! while a tile is in registers. Rounding errors are those of a sum of a few terms of the size of
+//! the largest: rows that are paired should have the same scale.
+
+use pulp::{Simd, WithSimd};
+use std::ops::Range;
+
+use super::weight_gradient::{Tile, store};
+use super::{LANES, Line, Sink, multiply_into, panels};
+use crate::nn::real::Real;
+
+/// Two ranges of rows of equal length that form the halves of a product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RowPair {
+    /// The first row of the first half.
+    pub(crate) first: usize,
+    /// The first row of the second half.
+    pub(crate) second: usize,
+    /// Rows of a half.
+    pub(crate) rows: usize,
+}
+
+/// A matrix of rows by panels, its halves, and the four sums of its quarters.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Quarters<'a, T> {
+    /// The matrix, `stride` lines a panel.
+    pub(crate) lines: &'a [Line<T>],
+    pub(crate) stride: usize,
+    /// Columns.
+    pub(crate) columns: usize,
+    pub(crate) pair: RowPair,
+    /// s1 … s4, each by panels of `pair.rows` lines.
+    pub(crate) sums: &'a [Line<T>],
+}
+
+impl<'a, T: Real> Quarters<'a, T> {
+    fn half_panels(&self) -> usize {
+        panels(self.columns) / 2
+    }
+
+    /// Lines from a quarter's first on; `row` and `column` are 0 or 1.
+    fn quarter(&self, row: usize, column: usize) -> &'a [Line<T>] {
+        let first = [self.pair.first, self.pair.second][row];
+        &self.lines[column * self.half_panels() * self.stride + first..]
+    }
+
+    /// The lines of one panel of a quarter.
+    fn quarter_panel(&self, row: usize, column: usize, panel: usize) -> &'a [Line<T>] {
+        &self.quarter(row, column)[panel * self.stride..][..self.pair.rows]
+    }
+
+    /// One of s1 … s4, counted from 1.
+    fn sum(&self, which: usize) -> &'a [Line<T>] {
+        let size = self.half_panels() * self.pair.rows;
+        &self.sums[(which - 1) * size..which * size]
+    }
+
+    /// The lines of one panel of s1 … s4.
+    fn sum_panel(&self, which: usize, panel: usize) -> &'a [Line<T>] {
+        &self.sum(which)[panel * self.pair.rows..][..self.pair.rows]
+    }
+}
+
+/// Writes s1 … s4 of the quarters a11, a12, a21, a22, given by the first lines of each;
+/// a quarter has `stride` lines from panel to panel, a sum `rows`.
+pub(crate) fn quarter_sums<T: Real>(
+    quarters: [&[Line<T>]; 4],
+    stride: usize,
+    rows: usize,
+    sums: &mut [Line<T>],
+) {
+    pulp::Arch::new().dispatch(QuarterSums { quarters, stride, rows, sums });
+}
+
+struct QuarterSums<'a, T> {
+    quarters: [&'a [Line<T>]; 4],
+    stride: usize,
+    rows: usize,
+    sums: &'a mut [Line<T>],
+}
+
+impl<T: Real> WithSimd for QuarterSums<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self { quarters, stride, rows, sums } = self;
+        let (low, high) = sums.split_at_mut(sums.len() / 2);
+        let (s1, s2) = low.split_at_mut(low.len() / 2);
+        let (s3, s4) = high.split_at_mut(high.len() / 2);
+        for panel in 0..s1.len() / rows {
+            let [a11, a12, a21, a22] = quarters.map(|a| &a[panel * stride..][..rows]);
+            let place = panel * rows..(panel + 1) * rows;
+            let (s1, s2) = (&mut s1[place.clone()], &mut s2[place.clone()]);
+            let (s3, s4) = (&mut s3[place.clone()], &mut s4[place]);
+            for r in 0..rows {
+                let [a11, a12] = [&a11[r], &a12[r]].map(|a| T::vectors::<S>(&a.0));
+                let [a21, a22] = [&a21[r], &a22[r]].map(|a| T::vectors::<S>(&a.0));
+                for v in 0..LANES / T::lanes::<S>() {
+                    let sum = T::plus(simd, a21[v], a22[v]);
+                    let less = T::minus(simd, sum, a11[v]);
+                    T::vectors_mut::<S>(&mut s1[r].0)[v] = sum;
+                    T::vectors_mut::<S>(&mut s2[r].0)[v] = less;
+                    T::vectors_mut::<S>(&mut s3[r].0)[v] = T::minus(simd, a11[v], a21[v]);
+                    T::vectors_mut::<S>(&mut s4[r].0)[v] = T::minus(simd, a12[v], less);
+                }
+            }
+        }
+    }
+}
+
+/// Two panels of weights, the second half the columns further, with the sums of their quarters.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WeightPanels<'a, T> {
+    /// b11 above b21, a line per unit of depth.
+    pub(crate) first: &'a [Line<T>],
+    /// b12 above b22.
+    pub(crate) second: &'a [Line<T>],
+    /// t1, t2, t3 and −t4.
+    pub(crate) sums: &'a [Line<T>],
+}
+
+/// Writes t1, t2, t3 and −t4 of two panels.
+pub(crate) fn weight_sums<T: Real>(first: &[Line<T>], second: &[Line<T>], sums: &mut [Line<T>]) {
+    pulp::Arch::new().dispatch(WeightSums { first, second, sums });
+}
+
+struct WeightSums<'a, T> {
+    first: &'a [Line<T>],
+    second: &'a [Line<T>],
+    sums: &'a mut [Line<T>],
+}
+
+impl<T: Real> WithSimd for WeightSums<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let depth = self.first.len() / 2;
+        let (b11, b21) = self.first.split_at(depth);
+        let (b12, b22) = self.second.split_at(depth);
+        let (low, high) = self.sums.split_at_mut(2 * depth);
+        let (t1, t2) = low.split_at_mut(depth);
+        let (t3, minus_t4) = high.split_at_mut(depth);
+        let (b21, b22) = (&b21[..depth], &b22[..depth]);
+        let (t2, minus_t4) = (&mut t2[..depth], &mut minus_t4[..depth]);
+        for k in 0..depth {
+            let [b11, b12] = [&b11[k], &b12[k]].map(|b| T::vectors::<S>(&b.0));
+            let [b21, b22] = [&b21[k], &b22[k]].map(|b| T::vectors::<S>(&b.0));
+            for v in 0..LANES / T::lanes::<S>() {
+                let difference = T::minus(simd, b12[v], b11[v]);
+                let rest = T::minus(simd, b22[v], difference);
+                T::vectors_mut::<S>(&mut t1[k].0)[v] = difference;
+                T::vectors_mut::<S>(&mut t2[k].0)[v] = rest;
+                T::vectors_mut::<S>(&mut t3[k].0)[v] = T::minus(simd, b22[v], b12[v]);
+                T::vectors_mut::<S>(&mut minus_t4[k].0)[v] = T::minus(simd, b21[v], rest);
+            }
+        }
+    }
+}
+
+/// How many products make a product of halved matrices.
+pub(crate) const PRODUCTS: usize = 7;
+
+/// Product `step` of [`PRODUCTS`] of `c ← a·b`, for the paired rows of two panels of the result:
+/// c11, c12, c21 and c22. All steps in order give the result.
+///
+/// A step reads one quarter of a for all panels of b: it stays in the second-level cache if the
+/// panels are the inner loop.
+pub(crate) fn multiply_step<T: Real>(
+    step: usize,
+    a: Quarters<'_, T>,
+    b: WeightPanels<'_, T>,
+    c: [&mut [Line<T>]; 4],
+) {
+    let [c11, c12, c21, c22] = c;
+    let depth = b.first.len() / 2;
+    let (b11, b21) = b.first.split_at(depth);
+    let b22 = &b.second[depth..];
+    let t = |which: usize| &b.sums[(which - 1) * depth..which * depth];
+    let (stride, rows) = (a.stride, a.pair.rows);
+    match step {
+        0 => multiply_into(a.quarter(0, 0), stride, b11, Sink::SetBoth([c11, c12])),
+        1 => multiply_into(a.quarter(0, 1), stride, b21, Sink::Add(c11)),
+        2 => multiply_into(a.sum(2), rows, t(2), Sink::Add(c12)),
+        3 => multiply_into(a.sum(3), rows, t(3), Sink::Onto { base: c12, to: c21 }),
+        4 => {
+            let sink = Sink::OntoAndAdd { base: c21, to: c22, also: c12 };
+            multiply_into(a.sum(1), rows, t(1), sink);
+        }
+        5 => multiply_into(a.quarter(1, 1), stride, t(4), Sink::Add(c21)),
+        _ => multiply_into(a.sum(4), rows, b22, Sink::Add(c12)),
+    }
+}
+
+/// Panels of z whose quarters and sums stay in the second-level cache while h passes by.
+const GROUP: usize = 4;
+
+/// `g ← [g] + Σ_r h[r, ·]·z[r, ·]` over the paired rows, for the whole row-major gradient.
+///
+/// Transposed, the rows are the depth of this product; their sums of z are those of its product
+/// with the weights if its rows and columns are swapped: with h₁₂ for the first rows and second
+/// columns, and so on,
+///
+/// ```text
+/// v = h21ᵀ·z22 + s2ᵀ·z̃2     x = s3ᵀ·z̃3 − v     w = s1ᵀ·z̃1
+/// g12 = h21ᵀ·z22 + h11ᵀ·z12     g11 = w − v + s4ᵀ·z11
+/// g22 = h12ᵀ·z̃4 − x             g21 = x + w
+/// ```
+///
+/// where s are the sums of the quarters h21, h11, h22, h12 in this order, and z̃ those of z.
+pub(crate) fn add_halved_gradient<T: Real>(
+    h: Quarters<'_, T>,
+    z: Quarters<'_, T>,
+    g: &mut [T],
+    fresh: bool,
+) {
+    pulp::Arch::new().dispatch(HalvedGradient { h, z, g, fresh });
+}
+
+struct HalvedGradient<'a, T> {
+    h: Quarters<'a, T>,
+    z: Quarters<'a, T>,
+    g: &'a mut [T],
+    fresh: bool,
+}
+
+impl<T: Real> WithSimd for HalvedGradient<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(mut self, simd: S) {
+        let (p_end, q_end) = (self.h.half_panels(), self.z.half_panels());
+        for first in (0..q_end).step_by(GROUP) {
+            let group = first..q_end.min(first + GROUP);
+            for p in 0..p_end {
+                self.tiles(simd, p, group.clone());
+            }
+        }
+    }
+}
+
+impl<T: Real> HalvedGradient<'_, T> {
+    /// The tiles of the four quarters at panel `p` of h and a group of panels of z. A panel of h
+    /// stays in the first-level cache while it meets the group.
+    #[inline(always)]
+    fn tiles<S: Simd>(&mut self, simd: S, p: usize, group: Range<usize>) {
+        let (h, z) = (self.h, self.z);
+        let (mut v, mut x) = ([Tile::ZERO; GROUP], [Tile::ZERO; GROUP]);
+        for (v, q) in v.iter_mut().zip(group.clone()) {
+            v.add_product(simd, h.quarter_panel(1, 0, p), z.quarter_panel(1, 1, q));
+        }
+        for (v, q) in v.iter().zip(group.clone()) {
+            let mut g12 = *v;
+            g12.add_product(simd, h.quarter_panel(0, 0, p), z.quarter_panel(0, 1, q));
+            self.store(&g12, 0, 1, p, q);
+        }
+        for (v, q) in v.iter_mut().zip(group.clone()) {
+            v.add_product(simd, h.sum_panel(2, p), z.sum_panel(2, q));
+        }
+        for ((x, v), q) in x.iter_mut().zip(&v).zip(group.clone()) {
+            *x = v.negated();
+            x.add_product(simd, h.sum_panel(3, p), z.sum_panel(3, q));
+        }
+        for (x, q) in x.iter().zip(group.clone()) {
+            let mut g22 = x.negated();
+            g22.add_product(simd, h.quarter_panel(0, 1, p), z.sum_panel(4, q));
+            self.store(&g22, 1, 1, p, q);
+        }
+        for ((x, v), q) in x.iter().zip(&mut v).zip(group.clone()) {
+            let mut w = Tile::ZERO;
+            w.add_product(simd, h.sum_panel(1, p), z.sum_panel(1, q));
+            self.store(&x.plus(&w), 1, 0, p, q);
+            *v = v.negated().plus(&w);
+        }
+        for (v, q) in v.iter_mut().zip(group) {
+            v.add_product(simd, h.sum_panel(4, p), z.quarter_panel(0, 0, q));
+            self.store(v, 0, 0, p, q);
+        }
+    }
+
+    #[inline(always)]
+    fn store(&mut self, tile: &Tile<T>, row: usize, column: usize, p: usize, q: usize) {
+        let p = p + row * self.h.half_panels();
+        let q = q + column * self.z.half_panels();
+        let row_len = self.z.columns;
+        let rows = &mut self.g[p * LANES * row_len..(p + 1) * LANES * row_len];
+        store(tile, rows, row_len, q * LANES, self.fresh);
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::super::tests::{matrix, naive};
+    use super::*;
+
+    /// Rows of the tests' matrices; some before, between and after the paired ones.
+    const ROWS: usize = 60;
+    const PAIR: RowPair = RowPair { first: 3, second: 31, rows: 26 };
+
+    /// The numbers of the paired rows, first half above second.
+    fn paired(flat: &[f64], columns: usize) -> Vec<f64> {
+        let rows = (PAIR.first..PAIR.first + PAIR.rows).chain(PAIR.second..PAIR.second + PAIR.rows);
+        rows.flat_map(|r| &flat[r * columns..(r + 1) * columns]).copied().collect()
+    }
+
+    /// The sums of a matrix's quarters in the order given by their row and column halves.
+    fn sums<T: Real>(lines: &[Line<T>], columns: usize, order: [[usize; 2]; 4]) -> Vec<Line<T>> {
+        let half = panels(columns) / 2;
+        let mut sums = vec![Line::ZERO; 4 * half * PAIR.rows];
+        let first = [PAIR.first, PAIR.second];
+        let quarter = |[row, column]: [usize; 2]| &lines[column * half * ROWS + first[row]..];
+        quarter_sums(order.map(quarter), ROWS, PAIR.rows, &mut sums);
+        sums
+    }
+
+    const IN_ROWS: [[usize; 2]; 4] = [[0, 0], [0, 1], [1, 0], [1, 1]];
+    const TRANSPOSED: [[usize; 2]; 4] = [[1, 0], [0, 0], [1, 1], [0, 1]];
+
+    fn check_product<T: Real>(tolerance: f64) {
+        let (depth, columns) = (2 * LANES * 9, 2 * LANES * 3);
+        let (a, a_lines) = matrix::<T>(1, ROWS, depth);
+        let (b, b_lines) = matrix::<T>(2, depth, columns);
+        let a_sums = sums(&a_lines, depth, IN_ROWS);
+        let left =
+            Quarters { lines: &a_lines, stride: ROWS, columns: depth, pair: PAIR, sums: &a_sums };
+        let expected = naive(&paired(&a, depth), &b, 2 * PAIR.rows, depth, columns);
+        let half = panels(columns) / 2;
+        for panel in 0..half {
+            let part = |panel: usize| &b_lines[panel * depth..(panel + 1) * depth];
+            let (first, second) = (part(panel), part(panel + half));
+            let mut b_sums = vec![Line::ZERO; 2 * depth];
+            weight_sums(first, second, &mut b_sums);
+            let right = WeightPanels { first, second, sums: &b_sums };
+            let [mut c11, mut c12, mut c21, mut c22] =
+                [(); 4].map(|()| vec![Line([T::ONE; LANES]); PAIR.rows]);
+            for step in 0..PRODUCTS {
+                multiply_step(step, left, right, [&mut c11, &mut c12, &mut c21, &mut c22]);
+            }
+            for (row, column, c) in [(0, 0, c11), (0, 1, c12), (1, 0, c21), (1, 1, c22)] {
+                for r in 0..PAIR.rows {
+                    for l in 0..LANES {
+                        let at = (row * PAIR.rows + r) * columns;
+                        let expected = expected[at + (panel + column * half) * LANES + l];
+                        let error = (c[r].0[l].to_f64() - expected).abs();
+                        assert!(error < tolerance, "quarter {row}{column}, row {r}: {error}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn seven_products_of_quarters_give_the_product() {
+        // Sums of 288 products of normal numbers: of size 17, a few roundings of partial sums.
+        check_product::<f32>(2e-4);
+        check_product::<f64>(4e-13);
+    }
+
+    /// The gradient on one instruction set.
+    pub(in super::super) fn check_gradient<T: Real, S: Simd>(simd: S, tolerance: f64) {
+        // More panels of z than a group, and not a multiple of it.
+        let (inputs, outputs) = (2 * LANES * 2, 2 * LANES * (GROUP + 1));
+        let (h, h_lines) = matrix::<T>(3, ROWS, inputs);
+        let (z, z_lines) = matrix::<T>(4, ROWS, outputs);
+        let h_sums = sums(&h_lines, inputs, TRANSPOSED);
+        let z_sums = sums(&z_lines, outputs, IN_ROWS);
+        let quarters =
+            |lines, columns, sums| Quarters { lines, stride: ROWS, columns, pair: PAIR, sums };
+        let (h, z) = (paired(&h, inputs), paired(&z, outputs));
+        let rows = 2 * PAIR.rows;
+        let turned: Vec<f64> =
+            (0..inputs * rows).map(|i| h[i % rows * inputs + i / rows]).collect();
+        let product = naive(&turned, &z, inputs, rows, outputs);
+        for fresh in [true, false] {
+            let mut g = vec![T::ONE; inputs * outputs];
+            let task = HalvedGradient {
+                h: quarters(&h_lines, inputs, &h_sums),
+                z: quarters(&z_lines, outputs, &z_sums),
+                g: &mut g,
+                fresh,
+            };
+            task.with_simd(simd);
+            for (found, product) in g.iter().zip(&product) {
+                let error = found.to_f64() - product - if fresh { 0.0 } else { 1.0 };
+                assert!(error.abs() < 200.0 * tolerance, "{error}");
+            }
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! The products of a layer on all rows of a shard, by seven products of quarters where they fit.
+
+use super::kernel::{
+    LANES, Line, PRODUCTS, Quarters, RowPair, add_halved_gradient, add_weight_gradient,
+    column_sums, multiply_panel, multiply_step, panels, quarter_sums,
+};
+use super::packed::PackedMatrix;
+use super::real::Real;
+use super::shard::Stack;
+
+/// The left operand of a product: stacked rows by panels, with the sums of its quarters where
+/// the product is made of seven.
+#[derive(Clone, Copy)]
+pub(crate) struct Operand<'a, T> {
+    lines: &'a [Line<T>],
+    stack: Stack,
+    columns: usize,
+    halved: Option<Quarters<'a, T>>,
+}
+
+/// Rows and columns of a matrix whose quarters are summed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Order {
+    /// For the product with a matrix.
+    Rows,
+    /// For the product of the transposed matrix with another.
+    Transposed,
+}
+
+fn quarters<'a, T: Real>(
+    lines: &'a [Line<T>],
+    stack: Stack,
+    columns: usize,
+    pair: RowPair,
+    order: Order,
+    sums: &'a mut [Line<T>],
+) -> Quarters<'a, T> {
+    let (stride, half) = (stack.rows(), panels(columns) / 2);
+    let sums = &mut sums[..4 * half * pair.rows];
+    let quarter = |row: usize, column: usize| &lines[column * half * stride + row..];
+    let [a11, a12] = [quarter(pair.first, 0), quarter(pair.first, 1)];
+    let [a21, a22] = [quarter(pair.second, 0), quarter(pair.second, 1)];
+    let in_order = match order {
+        Order::Rows => [a11, a12, a21, a22],
+        Order::Transposed => [a21, a11, a22, a12],
+    };
+    quarter_sums(in_order, stride, pair.rows, sums);
+    Quarters { lines, stride, columns, pair, sums }
+}
+
+impl<'a, T: Real> Operand<'a, T> {
+    /// Rows to be multiplied by `b`; `sums` is scratch.
+    pub(crate) fn new(
+        lines: &'a [Line<T>],
+        stack: Stack,
+        b: &PackedMatrix<T>,
+        sums: &'a mut [Line<T>],
+    ) -> Self {
+        let columns = b.depth;
+        let pair = stack.pair().filter(|_| b.halved());
+        let halved = pair.map(|pair| quarters(lines, stack, columns, pair, Order::Rows, sums));
+        Self { lines, stack, columns, halved }
+    }
+
+    /// `c ← self·b`, panel by panel; `finish` gets each panel as soon as it is complete.
+    pub(crate) fn multiply(
+        &self,
+        b: &PackedMatrix<T>,
+        c: &mut [Line<T>],
+        mut finish: impl FnMut(usize, &mut [Line<T>]),
+    ) {
+        let stack = self.stack;
+        let Some(quarters) = self.halved else {
+            for panel in 0..b.panels() {
+                let c = &mut c[stack.panel(panel)];
+                self.multiply_rows(b.panel(panel), c);
+                finish(panel, c);
+            }
+            return;
+        };
+        let half = b.panels() / 2;
+        for step in 0..PRODUCTS {
+            let (left, right) = c.split_at_mut(half * stack.rows());
+            for panel in 0..half {
+                let [c11, c21] = halves(&mut left[stack.panel(panel)], quarters.pair);
+                let [c12, c22] = halves(&mut right[stack.panel(panel)], quarters.pair);
+                multiply_step(step, quarters, b.panel_pair(panel), [c11, c12, c21, c22]);
+            }
+        }
+        for panel in 0..b.panels() {
+            let c = &mut c[stack.panel(panel)];
+            self.multiply_rows(b.panel(panel), c);
+            finish(panel, c);
+        }
+    }
+
+    /// The rows that are not paired, for one panel.
+    fn multiply_rows(&self, b: &[Line<T>], c: &mut [Line<T>]) {
+        let (stride, pair) = (self.stack.rows(), self.halved.map(|quarters| quarters.pair));
+        for rows in self.stack.unpaired(pair) {
+            if !rows.is_empty() {
+                let a = &self.lines[rows.start..];
+                multiply_panel(a, stride, self.columns, b, &mut c[rows]);
+            }
+        }
+    }
+
+    /// `g ← [g] + hᵀ·self` for the whole row-major gradient, `inputs` the columns of h; `sums` is
+    /// scratch.
+    pub(crate) fn add_gradient(
+        &self,
+        h: &[Line<T>],
+        inputs: usize,
+        sums: &mut [Line<T>],
+        g: &mut [T],
+        fresh: bool,
+    ) {
+        let (stack, outputs) = (self.stack, self.columns);
+        let mut fresh = fresh;
+        let pair = self.halved.map(|z| {
+            let h = quarters(h, stack, inputs, z.pair, Order::Transposed, sums);
+            add_halved_gradient(h, z, g, fresh);
+            fresh = false;
+            z.pair
+        });
+        for rows in stack.unpaired(pair) {
+            if rows.is_empty() {
+                continue;
+            }
+            for (p, g) in g.chunks_mut(LANES * outputs).enumerate() {
+                let h = &h[stack.panel(p)][rows.clone()];
+                for q in 0..panels(outputs) {
+                    let z = &self.lines[stack.panel(q)][rows.clone()];
+                    add_weight_gradient(h, z, g, outputs, q * LANES, fresh);
+                }
+            }
+            fresh = false;
+        }
+    }
+
+    /// `g ← [g] + Σ_r self[r, ·]` over the value rows.
+    pub(crate) fn add_bias_gradient(&self, g: &mut [T], fresh: bool) {
+        for (q, target) in g.chunks_mut(LANES).enumerate() {
+            let lines = &self.lines[self.stack.panel(q)];
+            let mut fresh = fresh;
+            for (rows, values) in self.stack.blocks() {
+                let sums = column_sums(&lines[rows][..values.len()]);
+                for (g, sum) in target.iter_mut().zip(sums.0) {
+                    *g = if fresh { sum } else { *g + sum };
+                }
+                fresh = false;
+            }
+        }
+    }
+}
+
+/// Both halves of the paired rows of a panel.
+fn halves<T>(c: &mut [Line<T>], pair: RowPair) -> [&mut [Line<T>]; 2] {
+    let (before, after) = c.split_at_mut(pair.second);
+    [&mut before[pair.first..pair.first + pair.rows], &mut after[..pair.rows]]
+}
