@@ -8,7 +8,7 @@ use super::layer::{add_lines, reverse_activation};
 use super::output::{scale_time_gradient, write_cotangents};
 use super::product::Operand;
 use super::real::Real;
-use super::shard::{ShardInput, Stack};
+use super::shard::{Block, ShardInput, Stack};
 
 /// Where the gradient with respect to the inputs of a shard goes.
 pub(crate) struct ShardInputGradient<'a> {
@@ -76,9 +76,9 @@ fn reverse_layer<T: Real>(
             }
             skip.copy_from_slice(bar);
         }
-        let (z, second) = (&kept.z[place], &kept.second[stack.value_panel(panel)]);
-        for (rows, values) in stack.blocks() {
-            reverse_activation(&z[rows.clone()], &second[values], &mut bar[rows]);
+        let (z, second) = (&kept.z[place], &kept.second[stack.bend_panel(panel)]);
+        for Block { rows, bends, .. } in stack.blocks() {
+            reverse_activation(&z[rows.clone()], &second[bends], &mut bar[rows]);
         }
     });
     std::mem::swap(&mut buffers.bar, &mut buffers.next_bar);

@@ -6,7 +6,7 @@ use super::layer::{HiddenPanel, activate, activate_and_keep};
 use super::output::read_output;
 use super::product::Operand;
 use super::real::Real;
-use super::shard::{ShardInput, Stack};
+use super::shard::{Block, ShardInput, Stack};
 
 /// Buffers of an evaluation; they grow to the largest shard seen and are then reused.
 #[derive(Clone, Debug)]
@@ -81,7 +81,7 @@ pub(crate) struct Kept<T> {
     pub(crate) h: Vec<Line<T>>,
     /// φ′ in the value rows, ż_j in the tangent rows.
     pub(crate) z: Vec<Line<T>>,
-    /// φ″, value rows only.
+    /// φ″ of the value rows; nothing without tangents.
     pub(crate) second: Vec<Line<T>>,
 }
 
@@ -134,7 +134,7 @@ impl<T: Real> TrainBuffers<T> {
         for kept in &mut self.hidden {
             grow(&mut kept.h, stack.lines(hidden), Line::ZERO);
             grow(&mut kept.z, stack.lines(hidden), Line::ZERO);
-            grow(&mut kept.second, hidden * n, Line::ZERO);
+            grow(&mut kept.second, stack.bend_panel(hidden).start, Line::ZERO);
         }
         grow(&mut self.out, stack.lines(panels(m)), Line::ZERO);
         grow(&mut self.bar, stack.lines(widest(core)), Line::ZERO);
@@ -190,13 +190,13 @@ fn hidden_layer<T: Real>(
     let operand = Operand::new(from, stack, &layer.forward, sums);
     operand.multiply(&layer.forward, z, |panel, z| {
         let h = &mut h[stack.panel(panel)];
-        let second = &mut second[stack.value_panel(panel)];
+        let second = &mut second[stack.bend_panel(panel)];
         let skip = residual.then(|| &from[stack.panel(panel)]);
-        for (rows, values) in stack.blocks() {
+        for Block { rows, bends, .. } in stack.blocks() {
             let block = HiddenPanel {
                 z: &mut z[rows.clone()],
                 h: &mut h[rows.clone()],
-                second: &mut second[values],
+                second: &mut second[bends],
                 skip: skip.map(|skip| &skip[rows]),
             };
             activate_and_keep(core.config.activation, layer.bias(panel), block);

@@ -34,7 +34,7 @@ pub(crate) struct HiddenPanel<'a, T> {
     pub(crate) z: &'a mut [Line<T>],
     /// The outputs, all rows.
     pub(crate) h: &'a mut [Line<T>],
-    /// φ″, value rows.
+    /// φ″, value rows; empty without tangents, which alone need it.
     pub(crate) second: &'a mut [Line<T>],
     /// The layer's inputs, if they are added to the outputs.
     pub(crate) skip: Option<&'a [Line<T>]>,
@@ -67,6 +67,13 @@ impl<T: Real, P: Phi> WithSimd for Keep<'_, T, P> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, _simd: S) {
+        if self.second.is_empty() {
+            for (h, z) in self.h_out.iter_mut().zip(&*self.z) {
+                *h = sum(z, self.bias);
+            }
+            slopes::<S, P, T>(flat_mut(self.h_out), flat_mut(self.z));
+            return;
+        }
         let n = self.second.len();
         let (z_value, z_tangent) = self.z.split_at_mut(n);
         let (h_value, h_tangent) = self.h_out.split_at_mut(n);
@@ -145,7 +152,7 @@ impl<T: Real> WithSimd for Reverse<'_, T> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, _simd: S) {
-        let n = self.second.len();
+        let n = if self.second.is_empty() { self.z.len() } else { self.second.len() };
         let (first, tangent) = self.z.split_at(n);
         let (value_bar, tangent_bar) = self.bar.split_at_mut(n);
         for (bar, first) in value_bar.iter_mut().zip(first) {

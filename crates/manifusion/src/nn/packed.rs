@@ -107,7 +107,7 @@ impl<T: Real> PackedLayer<T> {
         for (line, bias) in self.bias.iter_mut().zip(bias.chunks(LANES)) {
             line.0[..bias.len()].copy_from_slice(bias);
         }
-        self.forward.fill(|panel, lines| {
+        let forward = |panel: usize, lines: &mut [Line<T>]| {
             for (line, row) in lines.iter_mut().zip(weight.chunks_exact(outputs)) {
                 let row = &row[panel * LANES..];
                 // A whole line is copied in registers; a part of one needs a call.
@@ -116,11 +116,12 @@ impl<T: Real> PackedLayer<T> {
                     None => line.0[..row.len()].copy_from_slice(row),
                 }
             }
-        });
-        self.backward.fill(|panel, lines| {
+        };
+        let backward = |panel: usize, lines: &mut [Line<T>]| {
             let rows = LANES.min(inputs - panel * LANES);
             transpose(&weight[panel * LANES * outputs..][..rows * outputs], lines);
-        });
+        };
+        rayon::join(|| self.forward.fill(forward), || self.backward.fill(backward));
     }
 }
 
@@ -153,9 +154,9 @@ impl<T: Real> Packed<T> {
 
     /// Packs new parameters in place.
     pub(crate) fn update(&mut self, layout: &ParamLayout, params: &[T]) {
-        for (l, layer) in self.layers.iter_mut().enumerate() {
+        self.layers.par_iter_mut().enumerate().for_each(|(l, layer)| {
             let (weight, bias) = layout.layer(l);
             layer.pack(&params[weight.range()], &params[bias.range()]);
-        }
+        });
     }
 }

@@ -143,8 +143,8 @@ impl<'a, T: Real> Operand<'a, T> {
         for (q, target) in g.chunks_mut(LANES).enumerate() {
             let lines = &self.lines[self.stack.panel(q)];
             let mut fresh = fresh;
-            for (rows, values) in self.stack.blocks() {
-                let sums = column_sums(&lines[rows][..values.len()]);
+            for block in self.stack.blocks() {
+                let sums = column_sums(&lines[block.values]);
                 for (g, sum) in target.iter_mut().zip(sums.0) {
                     *g = if fresh { sum } else { *g + sum };
                 }

@@ -132,6 +132,15 @@ pub(crate) struct Stack {
     per_row: usize,
 }
 
+/// Where the rows of a block are within a panel.
+pub(crate) struct Block {
+    pub(crate) rows: Range<usize>,
+    /// The value rows.
+    pub(crate) values: Range<usize>,
+    /// The rows of φ″ within its panel.
+    pub(crate) bends: Range<usize>,
+}
+
 /// The fewest rows of a half of a batch for which products by seven are worth their sums.
 const HALVED_ROWS: usize = 64;
 
@@ -155,16 +164,21 @@ impl Stack {
         panel * self.rows()..(panel + 1) * self.rows()
     }
 
-    /// The value rows of the points of all blocks in a matrix of values only.
-    pub(crate) fn value_panel(self, panel: usize) -> Range<usize> {
-        let n = self.blocks * self.n;
-        panel * n..(panel + 1) * n
+    /// The rows of a panel of φ″: one for each point, none without tangents.
+    pub(crate) fn bend_panel(self, panel: usize) -> Range<usize> {
+        let rows = if self.per_row > 0 { self.blocks * self.n } else { 0 };
+        panel * rows..(panel + 1) * rows
     }
 
-    /// The rows of each block, and its rows in a matrix of values only, within a panel.
-    pub(crate) fn blocks(self) -> impl Iterator<Item = (Range<usize>, Range<usize>)> {
+    /// The blocks of a panel.
+    pub(crate) fn blocks(self) -> impl Iterator<Item = Block> {
         let (rows, n) = (self.block_rows(), self.n);
-        (0..self.blocks).map(move |b| (b * rows..(b + 1) * rows, b * n..(b + 1) * n))
+        let bends = if self.per_row > 0 { n } else { 0 };
+        (0..self.blocks).map(move |b| Block {
+            rows: b * rows..(b + 1) * rows,
+            values: b * rows..b * rows + n,
+            bends: b * bends..(b + 1) * bends,
+        })
     }
 
     /// The line of point `i`'s tangent `j`, counted from 1; 0 is the value.
