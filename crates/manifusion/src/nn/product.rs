@@ -73,7 +73,7 @@ impl<'a, T: Real> Operand<'a, T> {
         let Some(quarters) = self.halved else {
             for panel in 0..b.panels() {
                 let c = &mut c[stack.panel(panel)];
-                self.multiply_rows(b.panel(panel), c);
+                self.multiply_rows(b, panel, c);
                 finish(panel, c);
             }
             return;
@@ -84,23 +84,28 @@ impl<'a, T: Real> Operand<'a, T> {
             for panel in 0..half {
                 let [c11, c21] = halves(&mut left[stack.panel(panel)], quarters.pair);
                 let [c12, c22] = halves(&mut right[stack.panel(panel)], quarters.pair);
-                multiply_step(step, quarters, b.panel_pair(panel), [c11, c12, c21, c22]);
+                let next = match panel + 1 {
+                    next if next < half => b.panel_pair(next).operand(step),
+                    _ => b.panel_pair(0).operand(step + 1),
+                };
+                multiply_step(step, quarters, b.panel_pair(panel), next, [c11, c12, c21, c22]);
             }
         }
         for panel in 0..b.panels() {
             let c = &mut c[stack.panel(panel)];
-            self.multiply_rows(b.panel(panel), c);
+            self.multiply_rows(b, panel, c);
             finish(panel, c);
         }
     }
 
     /// The rows that are not paired, for one panel.
-    fn multiply_rows(&self, b: &[Line<T>], c: &mut [Line<T>]) {
+    fn multiply_rows(&self, b: &PackedMatrix<T>, panel: usize, c: &mut [Line<T>]) {
+        let next = b.panel((panel + 1) % b.panels());
         let (stride, pair) = (self.stack.rows(), self.halved.map(|quarters| quarters.pair));
         for rows in self.stack.unpaired(pair) {
             if !rows.is_empty() {
                 let a = &self.lines[rows.start..];
-                multiply_panel(a, stride, self.columns, b, &mut c[rows]);
+                multiply_panel(a, stride, self.columns, b.panel(panel), next, &mut c[rows]);
             }
         }
     }

@@ -46,27 +46,49 @@ pub(crate) fn flat_mut<T: Real>(lines: &mut [Line<T>]) -> &mut [T] {
     unsafe { std::slice::from_raw_parts_mut(lines.as_mut_ptr().cast(), lines.len() * LANES) }
 }
 
+/// Asks for a line that will be read soon, for the second-level cache.
+#[inline(always)]
+#[cfg_attr(target_arch = "x86_64", expect(unsafe_code, reason = "a hint to the cache"))]
+fn prefetch<T>(line: &Line<T>) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+        // SAFETY: the place is that of a reference; a prefetch has no other effect than on caches.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(std::ptr::from_ref(line).cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = line;
+}
+
 /// Number of panels that hold `columns`.
 pub(crate) const fn panels(columns: usize) -> usize {
     columns.div_ceil(LANES)
 }
 
 /// `c ← a·b` for one panel of the result: `a` is rows × depth by panels with `stride` lines each,
-/// `b` has a line per unit of depth, `c` a line per row.
+/// `b` has a line per unit of depth, `c` a line per row. `next` is the panel that will be
+/// multiplied after this one.
 pub(crate) fn multiply_panel<T: Real>(
     a: &[Line<T>],
     stride: usize,
     depth: usize,
     b: &[Line<T>],
+    next: &[Line<T>],
     c: &mut [Line<T>],
 ) {
     debug_assert!(a.len() >= (panels(depth) - 1) * stride + c.len() && b.len() >= depth);
-    multiply_into(a, stride, &b[..depth], Sink::Set(c));
+    multiply_into(a, stride, &b[..depth], next, Sink::Set(c));
 }
 
 /// One panel of a·b into `sink`, the depth that of `b`.
-fn multiply_into<T: Real>(a: &[Line<T>], stride: usize, b: &[Line<T>], sink: Sink<'_, T>) {
-    pulp::Arch::new().dispatch(MultiplyPanel { a, stride, b, sink });
+fn multiply_into<T: Real>(
+    a: &[Line<T>],
+    stride: usize,
+    b: &[Line<T>],
+    next: &[Line<T>],
+    sink: Sink<'_, T>,
+) {
+    pulp::Arch::new().dispatch(MultiplyPanel { a, stride, b, next, sink });
 }
 
 /// Where a product p goes, line by line.
@@ -176,6 +198,7 @@ struct MultiplyPanel<'a, T> {
     a: &'a [Line<T>],
     stride: usize,
     b: &'a [Line<T>],
+    next: &'a [Line<T>],
     sink: Sink<'a, T>,
 }
 
@@ -198,13 +221,18 @@ impl<T: Real> WithSimd for MultiplyPanel<'_, T> {
 impl<T: Real> MultiplyPanel<'_, T> {
     #[inline(always)]
     fn run<S: Simd, const MR: usize, const V: usize>(self, simd: S) {
-        let Self { a, stride, b, mut sink } = self;
+        let Self { a, stride, b, next, mut sink } = self;
+        // A share of the next panel is fetched with each tile.
+        let mut next = next.chunks((next.len() * MR).div_ceil(sink.rows().max(1)).max(1));
         for (block, b) in b.chunks(DEPTH_BLOCK).enumerate() {
             let a = &a[block * (DEPTH_BLOCK / LANES) * stride..];
             let (mut row, end) = (0, sink.rows());
             while row < end {
                 let rows = tile_rows(MR, end - row);
                 let a = &a[row..];
+                for line in next.next().unwrap_or_default() {
+                    prefetch(line);
+                }
                 // Constants above MR never match: `tile_rows` does not return them.
                 match rows {
                     12 => tile::<S, T, 12, V>(simd, a, stride, b, row, &mut sink),
@@ -328,7 +356,8 @@ mod tests {
             let expected = naive(&a, &b, rows, depth, columns);
             let mut c = vec![Line([T::ONE; LANES]); rows];
             let sink = Sink::Set(&mut c);
-            MultiplyPanel { a: &a_lines, stride: rows, b: &b_lines, sink }.with_simd(simd);
+            let b = &b_lines[..];
+            MultiplyPanel { a: &a_lines, stride: rows, b, next: b, sink }.with_simd(simd);
             for (i, expected) in expected.iter().enumerate() {
                 let found = c[i / columns].0[i % columns].to_f64();
                 let allowed = tolerance * (depth as f64).sqrt() * 4.0;
@@ -347,7 +376,7 @@ mod tests {
         let [c, d, e] = [5, 6, 7].map(|seed| matrix::<T>(seed, rows, LANES).1);
         macro_rules! run {
             ($sink:expr) => {
-                MultiplyPanel { a: &a, stride: rows, b: &b, sink: $sink }.with_simd(simd)
+                MultiplyPanel { a: &a, stride: rows, b: &b, next: &[], sink: $sink }.with_simd(simd)
             };
         }
         let mut product = c.clone();

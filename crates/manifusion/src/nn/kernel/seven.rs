@@ -175,8 +175,26 @@ impl<T: Real> WithSimd for WeightSums<'_, T> {
 /// How many products make a product of halved matrices.
 pub(crate) const PRODUCTS: usize = 7;
 
+impl<'a, T: Real> WeightPanels<'a, T> {
+    /// The right operand of product `step`.
+    pub(crate) fn operand(&self, step: usize) -> &'a [Line<T>] {
+        let depth = self.first.len() / 2;
+        let sum = |which: usize| &self.sums[(which - 1) * depth..which * depth];
+        match step {
+            0 => &self.first[..depth],
+            1 => &self.first[depth..],
+            2 => sum(2),
+            3 => sum(3),
+            4 => sum(1),
+            5 => sum(4),
+            _ => &self.second[depth..],
+        }
+    }
+}
+
 /// Product `step` of [`PRODUCTS`] of `c ← a·b`, for the paired rows of two panels of the result:
-/// c11, c12, c21 and c22. All steps in order give the result.
+/// c11, c12, c21 and c22. All steps in order give the result. `next` is the right operand of
+/// the product that follows.
 ///
 /// A step reads one quarter of a for all panels of b: it stays in the second-level cache if the
 /// panels are the inner loop.
@@ -184,26 +202,28 @@ pub(crate) fn multiply_step<T: Real>(
     step: usize,
     a: Quarters<'_, T>,
     b: WeightPanels<'_, T>,
+    next: &[Line<T>],
     c: [&mut [Line<T>]; 4],
 ) {
     let [c11, c12, c21, c22] = c;
-    let depth = b.first.len() / 2;
-    let (b11, b21) = b.first.split_at(depth);
-    let b22 = &b.second[depth..];
-    let t = |which: usize| &b.sums[(which - 1) * depth..which * depth];
-    let (stride, rows) = (a.stride, a.pair.rows);
-    match step {
-        0 => multiply_into(a.quarter(0, 0), stride, b11, Sink::SetBoth([c11, c12])),
-        1 => multiply_into(a.quarter(0, 1), stride, b21, Sink::Add(c11)),
-        2 => multiply_into(a.sum(2), rows, t(2), Sink::Add(c12)),
-        3 => multiply_into(a.sum(3), rows, t(3), Sink::Onto { base: c12, to: c21 }),
-        4 => {
-            let sink = Sink::OntoAndAdd { base: c21, to: c22, also: c12 };
-            multiply_into(a.sum(1), rows, t(1), sink);
-        }
-        5 => multiply_into(a.quarter(1, 1), stride, t(4), Sink::Add(c21)),
-        _ => multiply_into(a.sum(4), rows, b22, Sink::Add(c12)),
-    }
+    let (left, stride) = match step {
+        0 => (a.quarter(0, 0), a.stride),
+        1 => (a.quarter(0, 1), a.stride),
+        2 => (a.sum(2), a.pair.rows),
+        3 => (a.sum(3), a.pair.rows),
+        4 => (a.sum(1), a.pair.rows),
+        5 => (a.quarter(1, 1), a.stride),
+        _ => (a.sum(4), a.pair.rows),
+    };
+    let sink = match step {
+        0 => Sink::SetBoth([c11, c12]),
+        1 => Sink::Add(c11),
+        3 => Sink::Onto { base: c12, to: c21 },
+        4 => Sink::OntoAndAdd { base: c21, to: c22, also: c12 },
+        5 => Sink::Add(c21),
+        _ => Sink::Add(c12),
+    };
+    multiply_into(left, stride, b.operand(step), next, sink);
 }
 
 /// Panels of z whose quarters and sums stay in the second-level cache while h passes by.
@@ -260,35 +280,36 @@ impl<T: Real> HalvedGradient<'_, T> {
     fn tiles<S: Simd>(&mut self, simd: S, p: usize, group: Range<usize>) {
         let (h, z) = (self.h, self.z);
         let (mut v, mut x) = ([Tile::ZERO; GROUP], [Tile::ZERO; GROUP]);
-        for (v, q) in v.iter_mut().zip(group.clone()) {
-            v.add_product(simd, h.quarter_panel(1, 0, p), z.quarter_panel(1, 1, q));
+        let tiles = || group.clone().enumerate();
+        for (i, q) in tiles() {
+            v[i].add_product(simd, h.quarter_panel(1, 0, p), z.quarter_panel(1, 1, q));
         }
-        for (v, q) in v.iter().zip(group.clone()) {
-            let mut g12 = *v;
+        for (i, q) in tiles() {
+            let mut g12 = v[i];
             g12.add_product(simd, h.quarter_panel(0, 0, p), z.quarter_panel(0, 1, q));
             self.store(&g12, 0, 1, p, q);
         }
-        for (v, q) in v.iter_mut().zip(group.clone()) {
-            v.add_product(simd, h.sum_panel(2, p), z.sum_panel(2, q));
+        for (i, q) in tiles() {
+            v[i].add_product(simd, h.sum_panel(2, p), z.sum_panel(2, q));
         }
-        for ((x, v), q) in x.iter_mut().zip(&v).zip(group.clone()) {
-            *x = v.negated();
-            x.add_product(simd, h.sum_panel(3, p), z.sum_panel(3, q));
+        for (i, q) in tiles() {
+            x[i] = v[i].negated();
+            x[i].add_product(simd, h.sum_panel(3, p), z.sum_panel(3, q));
         }
-        for (x, q) in x.iter().zip(group.clone()) {
-            let mut g22 = x.negated();
+        for (i, q) in tiles() {
+            let mut g22 = x[i].negated();
             g22.add_product(simd, h.quarter_panel(0, 1, p), z.sum_panel(4, q));
             self.store(&g22, 1, 1, p, q);
         }
-        for ((x, v), q) in x.iter().zip(&mut v).zip(group.clone()) {
+        for (i, q) in tiles() {
             let mut w = Tile::ZERO;
             w.add_product(simd, h.sum_panel(1, p), z.sum_panel(1, q));
-            self.store(&x.plus(&w), 1, 0, p, q);
-            *v = v.negated().plus(&w);
+            self.store(&x[i].plus(&w), 1, 0, p, q);
+            v[i] = v[i].negated().plus(&w);
         }
-        for (v, q) in v.iter_mut().zip(group) {
-            v.add_product(simd, h.sum_panel(4, p), z.quarter_panel(0, 0, q));
-            self.store(v, 0, 0, p, q);
+        for (i, q) in tiles() {
+            v[i].add_product(simd, h.sum_panel(4, p), z.quarter_panel(0, 0, q));
+            self.store(&v[i], 0, 0, p, q);
         }
     }
 
@@ -348,7 +369,7 @@ pub(super) mod tests {
             let [mut c11, mut c12, mut c21, mut c22] =
                 [(); 4].map(|()| vec![Line([T::ONE; LANES]); PAIR.rows]);
             for step in 0..PRODUCTS {
-                multiply_step(step, left, right, [&mut c11, &mut c12, &mut c21, &mut c22]);
+                multiply_step(step, left, right, &[], [&mut c11, &mut c12, &mut c21, &mut c22]);
             }
             for (row, column, c) in [(0, 0, c11), (0, 1, c12), (1, 0, c21), (1, 1, c22)] {
                 for r in 0..PAIR.rows {
