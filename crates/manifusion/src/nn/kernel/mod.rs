@@ -46,15 +46,15 @@ pub(crate) fn flat_mut<T: Real>(lines: &mut [Line<T>]) -> &mut [T] {
     unsafe { std::slice::from_raw_parts_mut(lines.as_mut_ptr().cast(), lines.len() * LANES) }
 }
 
-/// Asks for a line that will be read soon, for the second-level cache.
+/// Asks for a line that will be read soon.
 #[inline(always)]
 #[cfg_attr(target_arch = "x86_64", expect(unsafe_code, reason = "a hint to the cache"))]
 fn prefetch<T>(line: &Line<T>) {
     #[cfg(target_arch = "x86_64")]
     {
-        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         // SAFETY: the place is that of a reference; a prefetch has no other effect than on caches.
-        unsafe { _mm_prefetch::<_MM_HINT_T1>(std::ptr::from_ref(line).cast()) };
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(line).cast()) };
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = line;
