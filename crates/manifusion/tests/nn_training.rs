@@ -123,6 +123,21 @@ fn a_row_does_not_depend_on_the_others() {
     }
 }
 
+/// Rows are multiplied in pairs; the error must still name the one that is not finite.
+#[test]
+fn a_row_that_is_not_finite_is_named() {
+    for config in [everything(), wide()] {
+        let mut batch = Batch::new(300, 3, 2, 6);
+        let mut net = Mlp::<f32>::new(config, 5).unwrap();
+        net.init_actnorm(batch.input()).unwrap();
+        batch.x[3 * 120] = f64::NAN;
+        let (mut workspace, mut losses) = (net.train_workspace(2), vec![0.0; 300]);
+        let loss = implicit(&batch.e);
+        let found = net.loss_gradient(batch.input(), &loss, &mut workspace, &mut losses, None);
+        assert!(matches!(found, Err(NnError::NotFinite { row: 120, .. })), "{found:?}");
+    }
+}
+
 /// Loss and gradient of the same parameters in f32 and in f64.
 fn gradient<T: Real>(config: &NetConfig, batch: &Batch) -> (f64, Vec<f64>) {
     let single = Mlp::<f32>::new(config.clone(), 9).unwrap();

@@ -6,7 +6,7 @@
 use super::NnError;
 use super::backward::{ShardInputGradient, reverse};
 use super::core::Core;
-use super::forward::{TrainBuffers, forward_and_keep};
+use super::forward::{EvalBuffers, TrainBuffers, evaluate, forward_and_keep};
 use super::real::Real;
 use super::shard::{ShardInput, ShardPlan, TRAIN_ROWS};
 
@@ -208,20 +208,15 @@ fn run_shard<T: Real, L: RowLoss + ?Sized>(
     let buffers = &mut lane.buffers;
     buffers.grow(core, &input);
     forward_and_keep(core, &input, buffers);
-    let (a_bar, jvp_bar) = (&mut buffers.a_bar[..n * m], &mut buffers.jvp_bar[..n * k * m]);
-    losses.fill(0.0);
-    a_bar.fill(0.0);
-    jvp_bar.fill(0.0);
-    let values = ShardValues {
-        first_row: input.first_row,
-        rows: n,
-        dim: m,
-        per_row: k,
-        a: &buffers.a[..n * m],
-        jvp: &buffers.jvp[..n * k * m],
-    };
-    loss.eval(values, ShardCotangents { loss: &mut *losses, a: a_bar, jvp: jvp_bar });
-    if let Some(row) = losses.iter().position(|loss| !loss.is_finite()) {
+    let TrainBuffers { a, jvp, a_bar, jvp_bar, .. } = &mut *buffers;
+    let (a, jvp) = (&mut a[..n * m], &mut jvp[..n * k * m]);
+    let (a_bar, jvp_bar) = (&mut a_bar[..n * m], &mut jvp_bar[..n * k * m]);
+    row_losses(loss, &input, a, jvp, losses, a_bar, jvp_bar);
+    if losses.iter().any(|loss| !loss.is_finite()) {
+        // Rows that were multiplied in pairs share a NaN; alone they tell whose it is.
+        evaluate(core, &input, &mut EvalBuffers::new(), a, jvp);
+        row_losses(loss, &input, a, jvp, losses, a_bar, jvp_bar);
+        let row = losses.iter().position(|loss| !loss.is_finite()).unwrap_or(0);
         return Err(NnError::NotFinite {
             row: input.first_row + row,
             s: input.s[row],
@@ -232,6 +227,30 @@ fn run_shard<T: Real, L: RowLoss + ?Sized>(
     let grad = grad.map(|InputGradient { x, s, e }| ShardInputGradient { x, s, e });
     reverse(core, &input, buffers, &mut lane.grad, fresh, grad);
     Ok(())
+}
+
+/// The losses of a shard's rows and their derivatives, from its values and tangents.
+fn row_losses<L: RowLoss + ?Sized>(
+    loss: &L,
+    input: &ShardInput<'_>,
+    a: &[f64],
+    jvp: &[f64],
+    losses: &mut [f64],
+    a_bar: &mut [f64],
+    jvp_bar: &mut [f64],
+) {
+    losses.fill(0.0);
+    a_bar.fill(0.0);
+    jvp_bar.fill(0.0);
+    let values = ShardValues {
+        first_row: input.first_row,
+        rows: input.rows(),
+        dim: input.dim,
+        per_row: input.per_row,
+        a,
+        jvp,
+    };
+    loss.eval(values, ShardCotangents { loss: losses, a: a_bar, jvp: jvp_bar });
 }
 
 /// Parameters that one task adds up.
