@@ -27,6 +27,9 @@ pub(crate) const LANES: usize = 16;
 /// Rows of the inner dimension handled while a packed panel stays in the first-level cache.
 const DEPTH_BLOCK: usize = 256;
 
+/// Lines that meet in one turn of a product's inner loop.
+const UNROLL: usize = 4;
+
 /// 16 numbers of one row, aligned to a cache line.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[repr(C, align(64))]
@@ -279,8 +282,10 @@ fn tile<S: Simd, T: Real, const MR: usize, const V: usize>(
     let (blocks, rest) = b.as_chunks::<LANES>();
     for (panel, b) in blocks.iter().enumerate() {
         let Some(a) = a[panel * stride..].first_chunk::<MR>() else { unreachable!() };
-        for k in 0..LANES {
-            rank_one::<S, T, MR, V>(simd, a, k, &b[k], &mut sum);
+        for k in (0..LANES).step_by(UNROLL) {
+            for k in k..k + UNROLL {
+                rank_one::<S, T, MR, V>(simd, a, k, &b[k], &mut sum);
+            }
         }
     }
     if !rest.is_empty() {

@@ -18,7 +18,7 @@
 use pulp::{Simd, WithSimd};
 use std::ops::Range;
 
-use super::weight_gradient::{Tile, store};
+use super::weight_gradient::{TakeRow, add_line, product};
 use super::{LANES, Line, Sink, multiply_into, panels};
 use crate::nn::real::Real;
 
@@ -264,62 +264,104 @@ impl<T: Real> WithSimd for HalvedGradient<'_, T> {
     #[inline(always)]
     fn with_simd<S: Simd>(mut self, simd: S) {
         let (p_end, q_end) = (self.h.half_panels(), self.z.half_panels());
+        let mut kept = [Kept { v: [Line::ZERO; LANES], x: [Line::ZERO; LANES] }; GROUP];
         for first in (0..q_end).step_by(GROUP) {
             let group = first..q_end.min(first + GROUP);
             for p in 0..p_end {
-                self.tiles(simd, p, group.clone());
+                let mut tiles = Tiles { p, group: group.clone(), kept: &mut kept };
+                self.multiply::<S, 0>(simd, &mut tiles);
+                self.multiply::<S, 1>(simd, &mut tiles);
+                self.multiply::<S, 2>(simd, &mut tiles);
+                self.multiply::<S, 3>(simd, &mut tiles);
+                self.multiply::<S, 4>(simd, &mut tiles);
+                self.multiply::<S, 5>(simd, &mut tiles);
+                self.multiply::<S, 6>(simd, &mut tiles);
             }
         }
     }
 }
 
 impl<T: Real> HalvedGradient<'_, T> {
-    /// The tiles of the four quarters at panel `p` of h and a group of panels of z. A panel of h
-    /// stays in the first-level cache while it meets the group.
+    /// Product `STEP` of [`PRODUCTS`] for a panel of h, which stays in the first-level cache, and
+    /// a group of panels of z. A number known to the compiler: what becomes of the product is then
+    /// decided without a branch (4 % of the gradient).
     #[inline(always)]
-    fn tiles<S: Simd>(&mut self, simd: S, p: usize, group: Range<usize>) {
-        let (h, z) = (self.h, self.z);
-        let (mut v, mut x) = ([Tile::ZERO; GROUP], [Tile::ZERO; GROUP]);
-        let tiles = || group.clone().enumerate();
-        for (i, q) in tiles() {
-            v[i].add_product(simd, h.quarter_panel(1, 0, p), z.quarter_panel(1, 1, q));
-        }
-        for (i, q) in tiles() {
-            let mut g12 = v[i];
-            g12.add_product(simd, h.quarter_panel(0, 0, p), z.quarter_panel(0, 1, q));
-            self.store(&g12, 0, 1, p, q);
-        }
-        for (i, q) in tiles() {
-            v[i].add_product(simd, h.sum_panel(2, p), z.sum_panel(2, q));
-        }
-        for (i, q) in tiles() {
-            x[i] = v[i].negated();
-            x[i].add_product(simd, h.sum_panel(3, p), z.sum_panel(3, q));
-        }
-        for (i, q) in tiles() {
-            let mut g22 = x[i].negated();
-            g22.add_product(simd, h.quarter_panel(0, 1, p), z.sum_panel(4, q));
-            self.store(&g22, 1, 1, p, q);
-        }
-        for (i, q) in tiles() {
-            let mut w = Tile::ZERO;
-            w.add_product(simd, h.sum_panel(1, p), z.sum_panel(1, q));
-            self.store(&x[i].plus(&w), 1, 0, p, q);
-            v[i] = v[i].negated().plus(&w);
-        }
-        for (i, q) in tiles() {
-            v[i].add_product(simd, h.sum_panel(4, p), z.quarter_panel(0, 0, q));
-            self.store(&v[i], 0, 0, p, q);
+    fn multiply<S: Simd, const STEP: usize>(&mut self, simd: S, tiles: &mut Tiles<'_, T>) {
+        let (h, z, p) = (self.h, self.z, tiles.p);
+        // The quarter of g that the product completes, if any.
+        let (h_panel, [row, column]) = match STEP {
+            0 => (h.quarter_panel(1, 0, p), [0, 0]),
+            1 => (h.quarter_panel(0, 0, p), [0, 1]),
+            2 => (h.sum_panel(2, p), [0, 0]),
+            3 => (h.sum_panel(3, p), [0, 0]),
+            4 => (h.quarter_panel(0, 1, p), [1, 1]),
+            5 => (h.sum_panel(1, p), [1, 0]),
+            _ => (h.sum_panel(4, p), [0, 0]),
+        };
+        let g = &mut self.g[(p + row * h.half_panels()) * LANES * z.columns..];
+        for (kept, q) in tiles.kept.iter_mut().zip(tiles.group.clone()) {
+            let z_panel = match STEP {
+                0 => z.quarter_panel(1, 1, q),
+                1 => z.quarter_panel(0, 1, q),
+                2 => z.sum_panel(2, q),
+                3 => z.sum_panel(3, q),
+                4 => z.sum_panel(4, q),
+                5 => z.sum_panel(1, q),
+                _ => z.quarter_panel(0, 0, q),
+            };
+            let g = &mut g[(q + column * z.half_panels()) * LANES..];
+            let mut part = Part::<T, STEP> { kept, g, row_len: z.columns, fresh: self.fresh };
+            product(simd, h_panel, z_panel, &mut part);
         }
     }
+}
 
+/// Tiles of the gradient at one panel of h and several of z, in each of the four quarters.
+struct Tiles<'a, T> {
+    p: usize,
+    group: Range<usize>,
+    kept: &'a mut [Kept<T>; GROUP],
+}
+
+/// v and x of a tile, which several of its products need.
+#[derive(Clone, Copy)]
+struct Kept<T> {
+    v: [Line<T>; LANES],
+    x: [Line<T>; LANES],
+}
+
+/// Where product `STEP` of a tile goes.
+struct Part<'a, T, const STEP: usize> {
+    kept: &'a mut Kept<T>,
+    /// The gradient from the tile's first entry on.
+    g: &'a mut [T],
+    row_len: usize,
+    fresh: bool,
+}
+
+impl<T: Real, const STEP: usize> TakeRow<T> for Part<'_, T, STEP> {
     #[inline(always)]
-    fn store(&mut self, tile: &Tile<T>, row: usize, column: usize, p: usize, q: usize) {
-        let p = p + row * self.h.half_panels();
-        let q = q + column * self.z.half_panels();
-        let row_len = self.z.columns;
-        let rows = &mut self.g[p * LANES * row_len..(p + 1) * LANES * row_len];
-        store(tile, rows, row_len, q * LANES, self.fresh);
+    fn take<S: Simd, const V: usize>(&mut self, simd: S, row: usize, sum: &[T::Vector<S>; V]) {
+        let v = T::vectors_mut::<S>(&mut self.kept.v[row].0);
+        let x = T::vectors_mut::<S>(&mut self.kept.x[row].0);
+        let mut sum = *sum;
+        for i in 0..V {
+            match STEP {
+                0 => v[i] = sum[i],
+                1 | 6 => sum[i] = T::plus(simd, v[i], sum[i]),
+                2 => v[i] = T::plus(simd, v[i], sum[i]),
+                3 => x[i] = T::minus(simd, sum[i], v[i]),
+                4 => sum[i] = T::minus(simd, sum[i], x[i]),
+                _ => {
+                    v[i] = T::minus(simd, sum[i], v[i]);
+                    sum[i] = T::plus(simd, x[i], sum[i]);
+                }
+            }
+        }
+        if matches!(STEP, 1 | 4 | 5 | 6) {
+            let Some(g) = self.g[row * self.row_len..].first_chunk_mut() else { unreachable!() };
+            add_line(simd, g, &sum, self.fresh);
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use pulp::{Simd, WithSimd};
 
-use super::{LANES, Line};
+use super::{LANES, Line, UNROLL};
 use crate::nn::real::Real;
 
 /// `g[k, n] ← [g[k, n]] + Σ_r h[r, k]·z[r, n]` for one panel of h and one of z: up to 16 × 16
@@ -35,113 +35,129 @@ impl<T: Real> WithSimd for WeightGradient<'_, T> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let mut tile = Tile::ZERO;
-        tile.add_product(simd, self.h, self.z);
-        store(&tile, self.g, self.row_len, self.column, self.fresh);
+        let Self { h, z, g, row_len, column, fresh } = self;
+        product(simd, h, z, &mut Entries { g, row_len, column, fresh });
     }
 }
 
-/// 16 × 16 entries of a gradient.
-#[derive(Clone, Copy)]
-pub(super) struct Tile<T>([Line<T>; LANES]);
-
-impl<T: Real> Tile<T> {
-    pub(super) const ZERO: Self = Self([Line::ZERO; LANES]);
-
-    /// −self.
-    #[inline(always)]
-    pub(super) fn negated(&self) -> Self {
-        let mut tile = *self;
-        for line in &mut tile.0 {
-            for x in &mut line.0 {
-                *x = -*x;
-            }
-        }
-        tile
-    }
-
-    /// self + other.
-    #[inline(always)]
-    pub(super) fn plus(&self, other: &Self) -> Self {
-        let mut sum = *self;
-        for (sum, other) in sum.0.iter_mut().zip(&other.0) {
-            for (sum, other) in sum.0.iter_mut().zip(&other.0) {
-                *sum += *other;
-            }
-        }
-        sum
-    }
-
-    /// self ← self + hᵀ·z.
-    #[inline(always)]
-    pub(super) fn add_product<S: Simd>(&mut self, simd: S, h: &[Line<T>], z: &[Line<T>]) {
-        match LANES / T::lanes::<S>() {
-            1 => {
-                self.rows::<S, 8, 0, 1>(simd, h, z);
-                self.rows::<S, 8, 8, 1>(simd, h, z);
-            }
-            // 16 = 6 + 5 + 5: at least ten accumulators in each, enough to hide the latency.
-            2 => {
-                self.rows::<S, 6, 0, 2>(simd, h, z);
-                self.rows::<S, 5, 6, 2>(simd, h, z);
-                self.rows::<S, 5, 11, 2>(simd, h, z);
-            }
-            4 => self.quarters::<S, 4>(simd, h, z),
-            8 => self.quarters::<S, 8>(simd, h, z),
-            _ => self.quarters::<S, 16>(simd, h, z),
-        }
-    }
-
-    #[inline(always)]
-    fn quarters<S: Simd, const V: usize>(&mut self, simd: S, h: &[Line<T>], z: &[Line<T>]) {
-        self.rows::<S, 4, 0, V>(simd, h, z);
-        self.rows::<S, 4, 4, V>(simd, h, z);
-        self.rows::<S, 4, 8, V>(simd, h, z);
-        self.rows::<S, 4, 12, V>(simd, h, z);
-    }
-
-    /// Rows `K0..K0 + MR` of the tile.
-    #[inline(always)]
-    fn rows<S: Simd, const MR: usize, const K0: usize, const V: usize>(
-        &mut self,
-        simd: S,
-        h: &[Line<T>],
-        z: &[Line<T>],
-    ) {
-        let mut sum = [[T::splat(simd, T::ZERO); V]; MR];
-        for i in 0..MR {
-            let from = T::vectors::<S>(&self.0[K0 + i].0);
-            sum[i][..V].copy_from_slice(&from[..V]);
-        }
-        for (h, z) in h.iter().zip(z) {
-            let z = T::vectors::<S>(&z.0);
-            for i in 0..MR {
-                let broadcast = T::splat(simd, h.0[K0 + i]);
-                for v in 0..V {
-                    sum[i][v] = T::mul_add(simd, broadcast, z[v], sum[i][v]);
-                }
-            }
-        }
-        for i in 0..MR {
-            T::vectors_mut::<S>(&mut self.0[K0 + i].0)[..V].copy_from_slice(&sum[i]);
-        }
-    }
+/// What becomes of a product of 16 × 16 entries, row by row.
+pub(super) trait TakeRow<T: Real> {
+    /// Takes a row of the product.
+    fn take<S: Simd, const V: usize>(&mut self, simd: S, row: usize, sum: &[T::Vector<S>; V]);
 }
 
-/// Adds a tile to the rows of a gradient from `column` on, or overwrites them if `fresh`.
-#[inline(always)]
-pub(super) fn store<T: Real>(
-    tile: &Tile<T>,
-    g: &mut [T],
+/// Entries of a row-major gradient from `column` on.
+struct Entries<'a, T> {
+    g: &'a mut [T],
     row_len: usize,
     column: usize,
     fresh: bool,
+}
+
+impl<T: Real> TakeRow<T> for Entries<'_, T> {
+    #[inline(always)]
+    fn take<S: Simd, const V: usize>(&mut self, simd: S, row: usize, sum: &[T::Vector<S>; V]) {
+        let Some(g) = self.g.chunks_exact_mut(self.row_len).nth(row) else { return };
+        let g = &mut g[self.column..];
+        if let Some(g) = g.first_chunk_mut() {
+            add_line(simd, g, sum, self.fresh);
+            return;
+        }
+        let mut line = Line::ZERO;
+        T::vectors_mut::<S>(&mut line.0).copy_from_slice(sum);
+        for (g, sum) in g.iter_mut().zip(&line.0) {
+            *g = if self.fresh { *sum } else { *g + *sum };
+        }
+    }
+}
+
+/// `g ← [g] + sum` for a line of a gradient.
+#[inline(always)]
+pub(super) fn add_line<S: Simd, T: Real, const V: usize>(
+    simd: S,
+    g: &mut [T; LANES],
+    sum: &[T::Vector<S>; V],
+    fresh: bool,
 ) {
-    let width = LANES.min(row_len - column);
-    for (row, line) in g.chunks_exact_mut(row_len).zip(&tile.0) {
-        let row = &mut row[column..column + width];
-        for (g, sum) in row.iter_mut().zip(&line.0) {
-            *g = if fresh { *sum } else { *g + *sum };
+    for (g, sum) in T::vectors_mut::<S>(g).iter_mut().zip(sum) {
+        *g = if fresh { *sum } else { T::plus(simd, *g, *sum) };
+    }
+}
+
+/// hᵀ·z for one panel of each.
+#[inline(always)]
+pub(super) fn product<S: Simd, T: Real>(
+    simd: S,
+    h: &[Line<T>],
+    z: &[Line<T>],
+    take: &mut impl TakeRow<T>,
+) {
+    match LANES / T::lanes::<S>() {
+        1 => {
+            rows::<S, T, 8, 0, 1>(simd, h, z, take);
+            rows::<S, T, 8, 8, 1>(simd, h, z, take);
+        }
+        // 16 = 6 + 5 + 5: at least ten accumulators in each, enough to hide the latency.
+        2 => {
+            rows::<S, T, 6, 0, 2>(simd, h, z, take);
+            rows::<S, T, 5, 6, 2>(simd, h, z, take);
+            rows::<S, T, 5, 11, 2>(simd, h, z, take);
+        }
+        4 => quarters::<S, T, 4>(simd, h, z, take),
+        8 => quarters::<S, T, 8>(simd, h, z, take),
+        _ => quarters::<S, T, 16>(simd, h, z, take),
+    }
+}
+
+#[inline(always)]
+fn quarters<S: Simd, T: Real, const V: usize>(
+    simd: S,
+    h: &[Line<T>],
+    z: &[Line<T>],
+    take: &mut impl TakeRow<T>,
+) {
+    rows::<S, T, 4, 0, V>(simd, h, z, take);
+    rows::<S, T, 4, 4, V>(simd, h, z, take);
+    rows::<S, T, 4, 8, V>(simd, h, z, take);
+    rows::<S, T, 4, 12, V>(simd, h, z, take);
+}
+
+/// Rows `K0..K0 + MR` of the product.
+#[inline(always)]
+fn rows<S: Simd, T: Real, const MR: usize, const K0: usize, const V: usize>(
+    simd: S,
+    h: &[Line<T>],
+    z: &[Line<T>],
+    take: &mut impl TakeRow<T>,
+) {
+    let mut sum = [[T::splat(simd, T::ZERO); V]; MR];
+    let ((h, last_h), (z, last_z)) = (h.as_chunks::<UNROLL>(), z.as_chunks::<UNROLL>());
+    for (h, z) in h.iter().zip(z) {
+        for r in 0..UNROLL {
+            rank_one::<S, T, MR, K0, V>(simd, &h[r], &z[r], &mut sum);
+        }
+    }
+    for (h, z) in last_h.iter().zip(last_z) {
+        rank_one::<S, T, MR, K0, V>(simd, h, z, &mut sum);
+    }
+    for i in 0..MR {
+        take.take(simd, K0 + i, &sum[i]);
+    }
+}
+
+/// `sum ← sum + h[K0..]ᵀ·z` of one row.
+#[inline(always)]
+fn rank_one<S: Simd, T: Real, const MR: usize, const K0: usize, const V: usize>(
+    simd: S,
+    h: &Line<T>,
+    z: &Line<T>,
+    sum: &mut [[T::Vector<S>; V]; MR],
+) {
+    let z = T::vectors::<S>(&z.0);
+    for i in 0..MR {
+        let broadcast = T::splat(simd, h.0[K0 + i]);
+        for v in 0..V {
+            sum[i][v] = T::mul_add(simd, broadcast, z[v], sum[i][v]);
         }
     }
 }
