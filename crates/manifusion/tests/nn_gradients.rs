@@ -259,3 +259,27 @@ fn actnorm_gives_zero_mean_and_unit_deviation() {
         assert!(mean.abs() < 1e-12 && (variance - 1.0).abs() < 1e-12, "{mean} {variance}");
     }
 }
+
+/// Rows of a training shard are multiplied in pairs. The worst pairs have tangents of very
+/// different size: large and tiny times with high Fourier frequencies, which fade at large times.
+#[test]
+fn pairs_of_very_different_rows_keep_the_gradient_in_single_precision() {
+    let fourier = Some(FourierConfig { features: 64, f_max: 200.0 });
+    let config = NetConfig { fourier, ..NetConfig::paper_torus(DIM) };
+    let mut batch = Batch::new(128, 2, 6);
+    for (i, s) in batch.s.iter_mut().enumerate() {
+        *s = if i < 64 { 2.0 } else { 1e-6 };
+    }
+    let double = network(config.clone(), &batch);
+    let mut single = Mlp::<f32>::new(config, 11).unwrap();
+    single.set_params(&double.params().iter().map(|p| *p as f32).collect::<Vec<_>>()).unwrap();
+    let mut exact = double.train_workspace(1);
+    let mut rounded = single.train_workspace(1);
+    let mut losses = vec![0.0; batch.rows()];
+    double.loss_gradient(batch.input(), &loss, &mut exact, &mut losses, None).unwrap();
+    single.loss_gradient(batch.input(), &loss, &mut rounded, &mut losses, None).unwrap();
+    let pairs = || exact.gradient().iter().zip(rounded.gradient());
+    let norm = pairs().map(|(g, _)| g * g).sum::<f64>().sqrt();
+    let error = pairs().map(|(g, f)| (g - f64::from(*f)).powi(2)).sum::<f64>().sqrt();
+    assert!(error < 1e-5 * norm, "{error} of {norm}");
+}
