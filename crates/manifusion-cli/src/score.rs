@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::common::Common;
 use crate::model::TrainedModel;
 use crate::run::RunDir;
-use crate::source::{DataArgs, load_points, write_points};
+use crate::source::{DataArgs, OtherRows};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -27,19 +27,20 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
     let output = args.common.start()?;
     let dir = RunDir::open(&args.dir)?;
     let model = TrainedModel::load(&dir)?;
-    let points = load_points(&args.data, &model.settings, model.manifold.as_ref())?;
-    let rows = Rows::new(&points, model.manifold.ambient_dim())?;
-    let log_p = model.density(SampleOptions::default())?.log_density(rows)?;
+    let mut rows = OtherRows::load(&args.data, &dir, model.manifold.as_ref())?;
+    let points = Rows::new(rows.points(), model.manifold.ambient_dim())?;
+    let log_p = model.density(SampleOptions::default())?.log_density(points)?;
     let total = mean(&log_p.iter().map(|v| -v).collect::<Vec<_>>());
-    let (extra, out) = ([("log_density", log_p.as_slice())], args.common.out.as_deref());
-    if let Some(path) = out {
-        write_points(&dir, &points, &extra, Some(path))?;
+    let (column, out) = (("log_density", log_p.as_slice()), args.common.out.as_deref());
+    if out.is_some() || !output.json {
+        rows.write_with(&dir, column, out)?;
     }
     if output.json {
         let report = json!({ "n": total.n, "nll": total.value, "nll_se": total.se, "out": out });
         output.line(&report.to_string())?;
-    } else if out.is_none() {
-        write_points(&dir, &points, &extra, None)?;
+    }
+    for note in &rows.notes {
+        output.remark(note);
     }
     output.remark(&format!(
         "{} rows, mean NLL {:.4} ± {:.4} nats{}",

@@ -2,15 +2,16 @@
 
 use std::fmt;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use manifusion::checkpoint::Arrays;
 use manifusion::data::Synthetic;
 use manifusion::manifold::{Kind, Manifold, Metric, parse};
 use manifusion_io::{
-    Column, Dataset, DuplicateReport, FileFormat, Form, Forms, LoadOptions, OutputForm, Split,
-    SplitSettings, duplicates, load, point_columns, save, table_to_bytes,
+    Column, DataError, Dataset, DuplicateReport, FileFormat, Form, Forms, IoError, LoadOptions,
+    OutputForm, Split, SplitSettings, Values, duplicates, load, point_columns, read_as_written,
+    read_table, table_to_bytes, write_table,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -257,6 +258,7 @@ fn generate(set: &Synthetic, settings: &Settings) -> Result<Dataset> {
         points: set.sample(rows, settings.seed)?,
         width: manifold.ambient_dim(),
         lines: (1..=rows as u64).collect(),
+        columns: vec![],
         groups: None,
         output: OutputForm { form: Forms::single(form), names: vec![], format: FileFormat::Csv },
         note: None,
@@ -282,27 +284,105 @@ fn load_options(settings: &Settings) -> Result<LoadOptions> {
     })
 }
 
-/// Points of another file on a trained model's manifold; forms and columns are the run's unless others are given.
-pub(crate) fn load_points(
-    args: &DataArgs,
-    settings: &Settings,
-    manifold: &dyn Manifold,
-) -> Result<Vec<f64>> {
-    if args.data.is_none() {
-        bail!("no data: give --data FILE");
+/// Rows of another file for a trained model.
+pub(crate) struct OtherRows {
+    data: Dataset,
+    /// None for a generated set.
+    file: Option<PathBuf>,
+    /// What a user should know, in sentences.
+    pub(crate) notes: Vec<String>,
+}
+
+impl OtherRows {
+    /// Reads the rows. Columns are the run's unless others are given; where the file does not tell its form, it is that of the run's data.
+    pub(crate) fn load(args: &DataArgs, dir: &RunDir, manifold: &dyn Manifold) -> Result<Self> {
+        let Some(source) = &args.data else { bail!("no data: give --data FILE") };
+        let mut settings = dir.settings()?;
+        (settings.data.group_by, settings.data.filter) = (None, None);
+        args.apply(&mut settings)?;
+        let mut notes = Vec::new();
+        let (data, name) = match read(&mut settings) {
+            Err(error) if settings.data.form.is_none() && is_untold(&error) => {
+                let form = output_form(dir)?.form.to_string();
+                let note = format!("{} read as {form}, like the training data", file_name(source));
+                settings.data.form = Some(form);
+                // Where that does not help either, what was unclear is the better message.
+                let read = read(&mut settings).map_err(|_| error)?;
+                notes.push(note);
+                read
+            }
+            read => read?,
+        };
+        if data.width != manifold.ambient_dim() {
+            bail!(
+                "{name} has points of {} coordinates, the model needs {}",
+                data.width,
+                manifold.ambient_dim()
+            );
+        }
+        let file = synthetic_name(source).is_none().then(|| PathBuf::from(source));
+        Ok(Self { data, file, notes })
     }
-    let mut settings = settings.clone();
-    (settings.data.group_by, settings.data.filter) = (None, None);
-    args.apply(&mut settings)?;
-    let (data, name) = read(&mut settings)?;
-    if data.width != manifold.ambient_dim() {
-        bail!(
-            "{name} has points of {} coordinates, the model needs {}",
-            data.width,
-            manifold.ambient_dim()
-        );
+
+    pub(crate) fn points(&self) -> &[f64] {
+        &self.data.points
     }
-    Ok(data.points)
+
+    /// Writes the rows with one more column: to a file, or as CSV to standard output. Rows of a file keep all their columns, in text as
+    /// they are written there; a NumPy file, which has numbers only, gets the coordinates.
+    pub(crate) fn write_with(
+        &mut self,
+        dir: &RunDir,
+        (name, values): (&str, &[f64]),
+        path: Option<&Path>,
+    ) -> Result<()> {
+        let format = path.map_or(Ok(FileFormat::Csv), FileFormat::from_extension)?;
+        let table = match (&self.file, format) {
+            (None, _) | (_, FileFormat::Npy) => {
+                return write_points(dir, &self.data.points, &[(name, values)], path);
+            }
+            (Some(file), FileFormat::Parquet) => read_table(file),
+            (Some(file), FileFormat::Csv | FileFormat::Tsv) => read_as_written(file),
+        };
+        let mut table = table?;
+        table.keep_lines(&self.data.lines);
+        if !table.has_header {
+            let (manifold, _) = geometry(&dir.settings()?)?;
+            let usual = point_columns(&[], manifold.as_ref(), &self.data.output)?;
+            for (column, usual) in self.data.columns.iter().zip(usual) {
+                table.columns[*column].name = usual.name;
+            }
+        }
+        let notes = &mut self.notes;
+        table.columns.retain(|column| {
+            let unread = matches!(column.values, Values::Unread(_));
+            if unread {
+                notes.push(format!(
+                    "column '{}' is of a type that is not read: left out",
+                    column.name
+                ));
+            } else if column.name == name {
+                notes.push(format!("the file's own column '{name}' is replaced"));
+            }
+            !unread && column.name != name
+        });
+        table.columns.push(Column::numbers(name, values.to_vec()));
+        write_columns(&table.columns, path)
+    }
+}
+
+/// Whether a file could not be read because nothing says its form.
+fn is_untold(error: &anyhow::Error) -> bool {
+    let unclear =
+        |p: &DataError| matches!(p, DataError::NoForm { .. } | DataError::Ambiguous { .. });
+    matches!(error.downcast_ref(), Some(IoError::Data { problem, .. }) if unclear(problem))
+}
+
+/// How the run's data were written.
+fn output_form(dir: &RunDir) -> Result<OutputForm> {
+    let file: DataFile = serde_json::from_value(dir.json("data.json")?)
+        .with_context(|| format!("{} does not parse", dir.file("data.json").display()))?;
+    Ok(file.output)
 }
 
 /// Writes points in the form of the run's data, with more columns beside them: to a file, or as CSV to standard output.
@@ -312,17 +392,16 @@ pub(crate) fn write_points(
     extra: &[(&str, &[f64])],
     path: Option<&Path>,
 ) -> Result<()> {
-    let file: DataFile = serde_json::from_value(dir.json("data.json")?)
-        .with_context(|| format!("{} does not parse", dir.file("data.json").display()))?;
     let (manifold, _) = geometry(&dir.settings()?)?;
-    let extra: Vec<Column> =
-        extra.iter().map(|(name, values)| Column::numbers(*name, values.to_vec())).collect();
-    if let Some(path) = path {
-        return Ok(save(path, points, manifold.as_ref(), &file.output, &extra)?);
+    let mut columns = point_columns(points, manifold.as_ref(), &output_form(dir)?)?;
+    columns.extend(extra.iter().map(|(name, values)| Column::numbers(*name, values.to_vec())));
+    write_columns(&columns, path)
+}
+
+fn write_columns(columns: &[Column], path: Option<&Path>) -> Result<()> {
+    match path {
+        Some(path) => write_table(path, columns)?,
+        None => std::io::stdout().write_all(&table_to_bytes(columns, FileFormat::Csv)?)?,
     }
-    let mut columns = point_columns(points, manifold.as_ref(), &file.output)?;
-    columns.extend(extra);
-    let bytes = table_to_bytes(&columns, FileFormat::Csv)?;
-    std::io::stdout().write_all(&bytes)?;
     Ok(())
 }

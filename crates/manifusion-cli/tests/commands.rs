@@ -112,6 +112,43 @@ fn a_run_from_data_to_samples() {
 }
 
 #[test]
+fn scored_rows_keep_their_columns() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    train(at, "run", &["--method", "kernel"]);
+    let rows = "station,lat,lon,kind\n007,10.50,20,near\n008,-3,1e2,\"a, b\"\n009,4,5,near\n";
+    std::fs::write(at.join("new.csv"), rows).unwrap();
+    let score = |args: &[&str]| stdout_of(at, &[&["score", "run"], args].concat());
+    let scored = score(&["--data", "new.csv"]);
+    for (line, start) in scored.lines().zip([
+        "station,lat,lon,kind,log_density",
+        "007,10.50,20,near,",
+        "008,-3,1e2,\"a, b\",",
+        "009,4,5,near,",
+    ]) {
+        assert!(line.starts_with(start), "{scored}");
+    }
+    // Only some of the rows; the same densities; a column of an earlier score is replaced.
+    std::fs::write(at.join("scored.csv"), &scored).unwrap();
+    let some = score(&["--data", "scored.csv", "--where", "kind=near"]);
+    let lines: Vec<&str> = scored.lines().collect();
+    assert_eq!(some.lines().collect::<Vec<_>>(), [lines[0], lines[1], lines[3]]);
+    // Through Parquet and back the numbers stay.
+    score(&["--data", "new.csv", "--out", "scored.parquet"]);
+    let back = score(&["--data", "scored.parquet"]);
+    assert!(back.starts_with("station,lat,lon,kind,log_density\n7.0,10.5,20.0,near,"), "{back}");
+    score(&["--data", "new.csv", "--out", "scored.npy"]);
+
+    // Columns without known names are what the training data were.
+    std::fs::write(at.join("unnamed.csv"), "north,east\n10.5,20\n-3,100\n").unwrap();
+    let renamed = score(&["--data", "unnamed.csv"]);
+    let density = |line: &str| line.rsplit(',').next().unwrap().to_owned();
+    assert_eq!(density(renamed.lines().nth(1).unwrap()), density(lines[1]));
+    std::fs::write(at.join("bare.csv"), "10.5,20\n-3,100\n").unwrap();
+    assert!(score(&["--data", "bare.csv"]).starts_with("lat,lon,log_density\n10.5,20,"));
+}
+
+#[test]
 fn both_methods_and_the_guide() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();

@@ -52,6 +52,8 @@ pub struct Dataset {
     pub width: usize,
     /// For each point its line (or row, of a binary file) from 1.
     pub lines: Vec<u64>,
+    /// The columns that the coordinates came from, in the form's order.
+    pub columns: Vec<usize>,
     /// For each point its group.
     pub groups: Option<Vec<String>>,
     /// How to write points in the same form.
@@ -122,6 +124,7 @@ pub fn dataset_from_table(
         width: manifold.ambient_dim(),
         output: OutputForm { form: chosen.forms, names, format: table.format },
         lines: table.lines,
+        columns: chosen.columns,
         groups,
         note: chosen.note,
         largest_move,

@@ -39,6 +39,6 @@ pub use form::{Form, Forms, TOLERANCE};
 pub use hash::sha256_hex;
 pub use split::{Split, SplitSettings};
 pub use table::{
-    Column, FileFormat, Limits, Table, Values, is_decoding, read_table, table_from_bytes,
-    table_to_bytes, write_table,
+    Column, FileFormat, Limits, Table, Values, is_decoding, read_as_written, read_table,
+    table_from_bytes, table_to_bytes, write_table,
 };

@@ -215,6 +215,13 @@ impl Table {
         }
     }
 
+    /// Keeps the rows that begin on these lines, which ascend.
+    pub fn keep_lines(&mut self, lines: &[u64]) {
+        let keep: Vec<bool> =
+            self.lines.iter().map(|line| lines.binary_search(line).is_ok()).collect();
+        self.retain(&keep);
+    }
+
     /// Keeps the rows for which `keep` holds.
     pub(crate) fn retain(&mut self, keep: &[bool]) {
         fn pick<T>(values: &mut Vec<T>, keep: &[bool]) {
@@ -293,6 +300,14 @@ pub fn read_table(path: &Path) -> Result<Table, IoError> {
     table_from_bytes(path, bytes, &Limits::default()).map_err(IoError::data(path))
 }
 
+/// Reads a table whose fields stay as they are written where the file is text: `007` and `1.50` are
+/// not numbers then, and can be written again as they were.
+pub fn read_as_written(path: &Path) -> Result<Table, IoError> {
+    let limits = Limits::default();
+    let bytes = read_bytes(path, &limits)?;
+    table_of(path, bytes, &limits, true).map_err(IoError::data(path))
+}
+
 /// A file's bytes, if it is not larger than the limit.
 pub(crate) fn read_bytes(path: &Path, limits: &Limits) -> Result<Vec<u8>, IoError> {
     let size = std::fs::metadata(path).map_err(IoError::file(path))?.len();
@@ -305,13 +320,22 @@ pub(crate) fn read_bytes(path: &Path, limits: &Limits) -> Result<Vec<u8>, IoErro
 
 /// A table from a file's bytes; of the path only the extension is used.
 pub fn table_from_bytes(path: &Path, bytes: Vec<u8>, limits: &Limits) -> Result<Table, DataError> {
+    table_of(path, bytes, limits, false)
+}
+
+fn table_of(
+    path: &Path,
+    bytes: Vec<u8>,
+    limits: &Limits,
+    as_written: bool,
+) -> Result<Table, DataError> {
     if bytes.is_empty() {
         return Err(DataError::Empty);
     }
     let table = match FileFormat::detect(path, &bytes)? {
         FileFormat::Npy => npy::read(&bytes, limits)?,
         FileFormat::Parquet => parquet::read(bytes, limits)?,
-        format => text::read(&bytes, format, limits)?,
+        format => text::read(&bytes, format, limits, as_written)?,
     };
     if table.rows() == 0 { Err(DataError::Empty) } else { Ok(table) }
 }

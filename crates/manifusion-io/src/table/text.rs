@@ -5,7 +5,13 @@ use crate::error::DataError;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-pub(super) fn read(bytes: &[u8], format: FileFormat, limits: &Limits) -> Result<Table, DataError> {
+/// The columns of a text: numbers where every field is one, or everything `as_written`.
+pub(super) fn read(
+    bytes: &[u8],
+    format: FileFormat,
+    limits: &Limits,
+    as_written: bool,
+) -> Result<Table, DataError> {
     let bytes = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes);
     let mut records = Records::new(bytes, format);
     let Some(first_line) = records.next()? else { return Err(DataError::Empty) };
@@ -16,7 +22,7 @@ pub(super) fn read(bytes: &[u8], format: FileFormat, limits: &Limits) -> Result<
     let has_header = is_header(&first);
 
     // Two passes, so that a column is stored once, as what it is: the first finds which columns are numbers.
-    let mut numeric = vec![true; width];
+    let mut numeric = vec![!as_written; width];
     let mut lines = Vec::new();
     let mut pending = (!has_header).then_some(first_line);
     loop {
