@@ -162,7 +162,9 @@ impl Source {
             ));
         }
         if let Some(spec) = &settings.manifold {
-            findings.extend(far_out(parse(spec)?.as_ref(), &data.points));
+            let manifold = parse(spec)?;
+            findings.extend(far_out(manifold.as_ref(), &data.points));
+            findings.extend(globe_on_torus(manifold.as_ref(), &data.output.names));
         }
         let file = DataFile {
             output: data.output,
@@ -221,6 +223,19 @@ fn far_out(manifold: &dyn Manifold, points: &[f64]) -> Option<String> {
             outer / root,
             manifold.name()
         )
+    })
+}
+
+/// A sentence about places on the globe that are taken for two angles: on a torus the poles are circles, and areas are wrong.
+fn globe_on_torus(manifold: &dyn Manifold, names: &[String]) -> Option<String> {
+    let Kind::Torus { dim: 2 } = manifold.kind() else { return None };
+    let starts = |name: &str, with: &str| name.trim().to_ascii_lowercase().starts_with(with);
+    let [first, second] = names else { return None };
+    let longitude = |name: &str| starts(name, "lon") || starts(name, "lng");
+    let globe =
+        starts(first, "lat") && longitude(second) || longitude(first) && starts(second, "lat");
+    globe.then(|| {
+        format!("columns {first}, {second} look like places on the globe, where a pole is one point; --manifold sphere:2 suits such data")
     })
 }
 

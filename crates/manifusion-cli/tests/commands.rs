@@ -149,6 +149,23 @@ fn scored_rows_keep_their_columns() {
 }
 
 #[test]
+fn places_on_a_torus_get_a_remark() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let rows: String = (0..60).map(|i| format!("{},{}\n", i - 30, 5 * i - 150)).collect();
+    std::fs::write(at.join("places.csv"), format!("latitude,Lon\n{rows}")).unwrap();
+    let train = |manifold: &str, run: &str| {
+        let data = ["train", "--data", "places.csv", "--method", "kernel"];
+        let form = if manifold == "torus:2" { "angles-deg" } else { "latlon" };
+        stdout_of(at, &[&data[..], &["--manifold", manifold, "--as", form, "--out", run]].concat());
+        std::fs::read_to_string(at.join(run).join("data.json")).unwrap()
+    };
+    let remark = "look like places on the globe";
+    assert!(train("torus:2", "torus").contains(remark));
+    assert!(!train("sphere:2", "sphere").contains(remark));
+}
+
+#[test]
 fn both_methods_and_the_guide() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();

@@ -29,7 +29,7 @@ pub(crate) fn draw(source: &PlotSource<'_>, options: &Options) -> Result<Picture
 
     let mut svg = Svg::default();
     svg.title(LAYOUT_WIDTH, source.title);
-    let mut entries = vec![(Sign::Dot(DATA), count_text(data.len(), "data"))];
+    let mut entries = vec![(Sign::Dot(DATA), count_text(data.len(), "test points"))];
     if let Some(samples) = samples {
         entries.push((Sign::Dot(SAMPLES_ON_COLOUR), count_text(samples.len(), "samples")));
     }
@@ -57,7 +57,7 @@ pub(crate) fn draw(source: &PlotSource<'_>, options: &Options) -> Result<Picture
     let size = dot_size(points.len());
     svg.dots(points, size, &format!("stroke=\"{DATA}\" stroke-opacity=\"0.7\""));
     rim(&mut svg, above);
-    side_text(&mut svg, above, "data");
+    side_text(&mut svg, above, "test points");
 
     let below = panel(top + 2.0 * RADIUS + 26.0);
     let scale = scale_of(&grid, options.value);

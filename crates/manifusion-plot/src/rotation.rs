@@ -77,7 +77,7 @@ fn axes(svg: &mut Svg, sets: &Sets<'_>, top: f64) -> f64 {
     let scale = Scale { low: 0.0, high: 180.0, cut: false };
     let width = 425.0;
     let mut bottom = top;
-    for (points, what, x) in [(sets.data, "data", 16.0), (sets.samples, "samples", 459.0)] {
+    for (points, what, x) in [(sets.data, "test points", 16.0), (sets.samples, "samples", 459.0)] {
         let heading = count_text(points.len(), what);
         svg.text(x + width / 2.0, top + 14.0, Anchor::Middle, LABEL, &heading);
         let map = Map::new(Projection::Mollweide, 0.0, [x, top + 28.0, width]);
@@ -122,7 +122,7 @@ fn euler(svg: &mut Svg, source: &PlotSource<'_>, sets: &Sets<'_>, top: f64) -> R
         let kept: Vec<f64> = thinned(points, LIMIT).flatten().copied().collect();
         Ok((kept.chunks_exact(9).map(bunge_angles).collect(), source.log_density(&kept)?))
     };
-    let sets = [("data", evaluate(sets.data)?), ("samples", evaluate(sets.samples)?)];
+    let sets = [("test points", evaluate(sets.data)?), ("samples", evaluate(sets.samples)?)];
     let mut values: Vec<f64> =
         sets.iter().flat_map(|(_, (_, p))| p).copied().filter(|p| p.is_finite()).collect();
     values.sort_by(f64::total_cmp);
