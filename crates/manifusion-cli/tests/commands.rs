@@ -152,8 +152,8 @@ fn scored_rows_keep_their_columns() {
 fn places_on_a_torus_get_a_remark() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
-    let rows: String = (0..60).map(|i| format!("{},{}\n", i - 30, 5 * i - 150)).collect();
-    std::fs::write(at.join("places.csv"), format!("latitude,Lon\n{rows}")).unwrap();
+    let rows: Vec<String> = (0..60).map(|i| format!("{},{}", i - 30, 5 * i - 150)).collect();
+    std::fs::write(at.join("places.csv"), format!("latitude,Lon\n{}\n", rows.join("\n"))).unwrap();
     let train = |manifold: &str, run: &str| {
         let data = ["train", "--data", "places.csv", "--method", "kernel"];
         let form = if manifold == "torus:2" { "angles-deg" } else { "latlon" };

@@ -113,3 +113,46 @@ fn softplus_is_within_a_few_ulps() {
     let worst = worst(Activation::Softplus, &arguments(38.0), exact, [0.0; 3]);
     assert!(worst.iter().all(|w| *w < 6.0), "{worst:?}");
 }
+
+const ALL: [Activation; 4] =
+    [Activation::Sine, Activation::Swish, Activation::Tanh, Activation::Softplus];
+
+#[test]
+fn not_a_number_stays_so() {
+    for activation in ALL {
+        let mut z = [0.5f32; 40];
+        z[21] = f32::NAN;
+        let [mut value, mut first, mut second] = [[0f32; 40]; 3];
+        activation.eval(&z, &mut value, &mut first, &mut second);
+        for i in 0..40 {
+            let finite = value[i].is_finite() && first[i].is_finite() && second[i].is_finite();
+            let nan = value[i].is_nan() && first[i].is_nan() && second[i].is_nan();
+            assert!(if i == 21 { nan } else { finite }, "{activation:?} {i}");
+        }
+    }
+}
+
+/// Arguments of different sizes are computed in different ways, side by side.
+#[test]
+fn a_value_does_not_depend_on_its_neighbours() {
+    let near: Vec<f32> = (0..61).map(|i| 2.1 * i as f32 - 63.0).collect();
+    let far: Vec<f32> = (0..61).map(|i| 1e3 * i as f32 + 65.5).collect();
+    for activation in ALL {
+        let eval = |z: &[f32]| {
+            let mut out = [vec![0f32; z.len()], vec![0f32; z.len()], vec![0f32; z.len()]];
+            let [value, first, second] = &mut out;
+            activation.eval(z, value, first, second);
+            out.map(|part| part.iter().map(|v| v.to_bits()).collect::<Vec<_>>())
+        };
+        for own in [&near, &far] {
+            let alone = eval(own);
+            for beside in [0.1, 300.0, 9e5, 1e7, f32::MAX, f32::INFINITY, f32::NAN] {
+                let mut z = own.clone();
+                z.push(beside);
+                for (alone, together) in alone.iter().zip(eval(&z)) {
+                    assert_eq!(alone[..], together[..own.len()], "{activation:?}, {beside}");
+                }
+            }
+        }
+    }
+}

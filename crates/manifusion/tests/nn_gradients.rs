@@ -81,7 +81,17 @@ fn configs() -> Vec<(&'static str, NetConfig)> {
         ("actnorm", NetConfig { actnorm: true, ..base.clone() }),
         ("log time", NetConfig { time: log_time, ..base.clone() }),
         ("fourier", NetConfig { fourier, ..base.clone() }),
-        ("scale", NetConfig { output_scale: OutputScale::InverseNoise, ..base }),
+        ("scale", NetConfig { output_scale: OutputScale::InverseNoise, ..base.clone() }),
+        // 256 inputs: wider than the hidden layers, and in quarters like them.
+        (
+            "wide input",
+            NetConfig {
+                depth: 2,
+                width: 192,
+                fourier: Some(FourierConfig { features: 126, f_max: 4.0 }),
+                ..base
+            },
+        ),
         // Wide enough for products by seven quarters.
         ("wide", NetConfig { width: 192, ..everything.clone() }),
         ("everything", everything),
@@ -166,7 +176,7 @@ fn parameter_gradients_are_derivatives() {
     let h = 1e-5;
     for (name, config) in configs() {
         // With many rows, those of one half of a lane are paired with those of the other.
-        for (rows, per_row) in [(7, 0), (7, 2), (90, 2), (261, 0)] {
+        for (rows, per_row) in [(7, 0), (7, 2), (90, 2), (90, 3), (21, 5), (261, 0)] {
             let batch = Batch::new(rows, per_row, 2);
             let mut net = network(config.clone(), &batch);
             let mut workspace = net.train_workspace(2);
@@ -240,6 +250,28 @@ fn evaluation_and_training_see_the_same_field() {
         let (mut workspace, mut losses) = (net.train_workspace(2), vec![0.0; 9]);
         net.loss_gradient(batch.input(), &record, &mut workspace, &mut losses, None).unwrap();
         assert_eq!(seen.into_inner().unwrap(), (a, jvp), "{name}");
+    }
+}
+
+/// With enough rows training multiplies them in pairs: the same field up to rounding.
+#[test]
+fn paired_rows_see_the_same_field_up_to_rounding() {
+    for (name, config) in configs() {
+        let batch = Batch::new(128, 2, 7);
+        let net = network(config, &batch);
+        let (a, jvp) = eval(&net, &batch);
+        let record = |v: ShardValues<'_>, c: ShardCotangents<'_>| {
+            let spread = |found: &[f64], all: &[f64], width: usize| {
+                let own = &all[v.first_row * width..][..found.len()];
+                found.iter().zip(own).map(|(f, e)| (f - e).abs()).fold(0.0, f64::max)
+            };
+            let error = spread(v.a, &a, DIM).max(spread(v.jvp, &jvp, 2 * DIM));
+            assert!(error < 1e-11, "{name}: {error:e}");
+            c.loss.fill(1.0);
+        };
+        let (mut workspace, mut losses) = (net.train_workspace(1), vec![0.0; 128]);
+        net.loss_gradient(batch.input(), &record, &mut workspace, &mut losses, None).unwrap();
+        assert_eq!(losses, [1.0; 128], "{name}");
     }
 }
 

@@ -103,10 +103,13 @@ fn wide() -> NetConfig {
 
 #[test]
 fn a_row_does_not_depend_on_the_others() {
-    for (config, per_row) in [(everything(), 2), (wide(), 2), (wide(), 5)] {
-        let batch = Batch::new(150, 3, per_row, 2);
+    let sine = NetConfig { depth: 2, width: 64, ..NetConfig::paper_sphere(3) };
+    for (config, per_row) in [(everything(), 2), (wide(), 2), (wide(), 5), (sine, 2)] {
+        let mut batch = Batch::new(150, 3, per_row, 2);
+        // Some need other ways to compute sines.
+        (batch.x[3 * 76], batch.x[3 * 78], batch.x[3 * 148]) = (300.0, 1e9, f64::NAN);
         let mut net = Mlp::<f32>::new(config, 5).unwrap();
-        net.init_actnorm(batch.input()).unwrap();
+        net.init_actnorm(Batch::new(150, 3, per_row, 2).input()).unwrap();
         let (mut a, mut jvp) = (vec![0.0; 450], vec![0.0; 450 * per_row]);
         net.eval(batch.input(), FieldOutput { a: &mut a, jvp: &mut jvp }).unwrap();
         for i in [0, 1, 77, 149] {
@@ -126,7 +129,9 @@ fn a_row_does_not_depend_on_the_others() {
 /// Rows are multiplied in pairs; the error must still name the one that is not finite.
 #[test]
 fn a_row_that_is_not_finite_is_named() {
-    for config in [everything(), wide()] {
+    let of = |activation| NetConfig { activation, ..everything() };
+    let others = [Activation::Sine, Activation::Tanh, Activation::Softplus].map(of);
+    for config in [everything(), wide()].into_iter().chain(others) {
         let mut batch = Batch::new(300, 3, 2, 6);
         let mut net = Mlp::<f32>::new(config, 5).unwrap();
         net.init_actnorm(batch.input()).unwrap();
@@ -159,6 +164,8 @@ fn single_precision_agrees_with_double() {
         ("hyperbolic", NetConfig::paper_hyperbolic(3), 3, 2),
         ("orthogonal", NetConfig::paper_orthogonal(9), 9, 3),
         ("everything", everything(), 3, 2),
+        // Inputs and outputs wider than the hidden layers, all in quarters.
+        ("wide points", NetConfig::paper_orthogonal(576), 576, 1),
     ];
     for (name, config, dim, per_row) in paper {
         let batch = Batch::new(200, dim, per_row, 3);

@@ -71,10 +71,12 @@ pub(crate) fn jets<S: Simd, P: Phi, T: Real>(z: &mut [T], values: &mut [T], seco
         }
     } else if z.iter().fold(true, |all, z| all & P::holds(*z)) {
         for ((z, value), second) in z.iter_mut().zip(values).zip(second) {
-            [*value, *z, *second] = P::jet(*z);
+            [*value, *z, *second] = jet_in_range::<S, P, T>(*z);
         }
     } else {
-        anywhere::<P, T>(z, values, second);
+        for ((z, value), second) in z.iter_mut().zip(values).zip(second) {
+            [*value, *z, *second] = jet_anywhere::<P, T>(*z, has_fma::<S>());
+        }
     }
 }
 
@@ -87,21 +89,37 @@ pub(crate) fn slopes<S: Simd, P: Phi, T: Real>(z: &mut [T], first: &mut [T]) {
         }
     } else if z.iter().fold(true, |all, z| all & P::holds(*z)) {
         for (z, first) in z.iter_mut().zip(first) {
-            [*z, *first, _] = P::jet(*z);
+            [*z, *first, _] = jet_in_range::<S, P, T>(*z);
         }
     } else {
         for (z, first) in z.iter_mut().zip(first) {
-            [*z, *first, _] = P::jet_anywhere(*z);
+            [*z, *first, _] = jet_anywhere::<P, T>(*z, has_fma::<S>());
         }
     }
 }
 
-/// The slow way, for arguments of any size.
+/// φ, φ′ and φ″ where [`Phi::holds`]. Which way they are computed depends on the argument alone, not
+/// on its neighbours in the loop.
+#[inline(always)]
+fn jet_in_range<S: Simd, P: Phi, T: Real>(z: T) -> [T; 3] {
+    let far = P::jet(z);
+    if !has_fma::<S>() {
+        return far;
+    }
+    let (near, is_near) = (P::jet_near(z), P::is_near(z));
+    std::array::from_fn(|d| if is_near { near[d] } else { far[d] })
+}
+
+/// The slow way, for arguments of any size: the same numbers as the other ways where they hold.
 #[cold]
 #[inline(never)]
-fn anywhere<P: Phi, T: Real>(z: &mut [T], values: &mut [T], second: &mut [T]) {
-    for ((z, value), second) in z.iter_mut().zip(values).zip(second) {
-        [*value, *z, *second] = P::jet_anywhere(*z);
+fn jet_anywhere<P: Phi, T: Real>(z: T, fma: bool) -> [T; 3] {
+    if fma && P::is_near(z) {
+        P::jet_near(z)
+    } else if P::holds(z) {
+        P::jet(z)
+    } else {
+        P::jet_anywhere(z)
     }
 }
 
@@ -239,6 +257,9 @@ fn softplus<T: Real, const FMA: bool>(z: T) -> [T; 3] {
     [ramp + e.ln_1p_unit::<FMA>(), up, bell]
 }
 
+/// Up to here [`VectorMath::sin_cos_of`] is accurate.
+pub(crate) const FAR_PHASE: f64 = 1e6;
+
 /// The elementary functions behind the activations.
 pub trait VectorMath: Sized {
     /// |x|.
@@ -255,7 +276,7 @@ pub trait VectorMath: Sized {
     fn near_sine_holds(self) -> bool;
     /// (sin x, cos x) of a small argument, with fused multiply-adds.
     fn sin_cos_near(self) -> (Self, Self);
-    /// (sin x, cos x) of a double, rounded to this type; |x| below 10⁶.
+    /// (sin x, cos x) of a double, rounded to this type; |x| up to [`FAR_PHASE`].
     fn sin_cos_of(x: f64) -> (Self, Self);
     /// eˣ for x ≤ 0; values below the smallest normal number become 0.
     #[must_use]
@@ -313,7 +334,7 @@ impl VectorMath for f32 {
 
     #[inline(always)]
     fn fast_sine_holds(self) -> bool {
-        self.abs() <= 1e6
+        f64::from(self).abs() <= FAR_PHASE
     }
 
     #[inline(always)]
@@ -359,7 +380,8 @@ impl VectorMath for f32 {
     fn exp_nonpositive<const FMA: bool>(self) -> Self {
         const ROUND: f32 = 12_582_912.0;
         const SMALLEST: f32 = -87.336_54;
-        let x = if self > SMALLEST { self } else { SMALLEST };
+        // NaN stays NaN.
+        let x = if self < SMALLEST { SMALLEST } else { self };
         let shifted = x * std::f32::consts::LOG2_E + ROUND;
         let k = shifted - ROUND;
         // ln 2 in two parts; the first has 9 bits, so k times it is exact.
@@ -370,7 +392,7 @@ impl VectorMath for f32 {
         );
         let mantissa = muladd::<FMA>(p, r * r, r) + 1.0;
         let power = Self::from_bits(shifted.to_bits().wrapping_add(127) << 23);
-        if self >= SMALLEST { mantissa * power } else { 0.0 }
+        if self < SMALLEST { 0.0 } else { mantissa * power }
     }
 
     /// The quotient (1 − e)/(1 + e), but a polynomial near 0, where 1 − e would cancel.

@@ -3,7 +3,7 @@
 //! A row is [x, time, sin, cos]. Phases of Fourier features are formed in f64: with |B| in the
 //! thousands, f32 would lose the digits that the features are for.
 
-use super::activation::VectorMath;
+use super::activation::{FAR_PHASE, VectorMath};
 use super::config::{FourierConfig, NetConfig, TimeConditioning};
 use super::real::Real;
 use crate::rng::Streams;
@@ -210,6 +210,12 @@ impl Fourier {
         let (mut sin, mut cos) = ([T::ZERO; CHUNK], [T::ZERO; CHUNK]);
         for l in 0..CHUNK {
             (sin[l], cos[l]) = <T as VectorMath>::sin_cos_of(phase[l]);
+        }
+        for l in 0..CHUNK {
+            if phase[l].abs() > FAR_PHASE {
+                let (far_sin, far_cos) = phase[l].sin_cos();
+                (sin[l], cos[l]) = (T::from_f64(far_sin), T::from_f64(far_cos));
+            }
         }
         for (l, damping) in self.damping[first..first + len].iter().enumerate() {
             let size = T::from_f64(-damping * place.s).exp_nonpositive::<false>();

@@ -29,7 +29,7 @@ impl<T: Real> EvalBuffers<T> {
         grow(&mut self.rows, core.input_stride() * (1 + input.per_row), T::ZERO);
         grow(&mut self.current, lines, Line::ZERO);
         grow(&mut self.next, lines, Line::ZERO);
-        grow(&mut self.sums, stack.lines(panels(core.config.width)), Line::ZERO);
+        grow(&mut self.sums, lines, Line::ZERO);
     }
 }
 
@@ -143,7 +143,7 @@ impl<T: Real> TrainBuffers<T> {
             grow(&mut self.skip_bar, stack.lines(hidden), Line::ZERO);
         }
         for sums in &mut self.sums {
-            grow(sums, stack.lines(hidden), Line::ZERO);
+            grow(sums, stack.lines(widest(core)), Line::ZERO);
         }
         grow(&mut self.a, n * m, 0.0);
         grow(&mut self.jvp, n * k * m, 0.0);

@@ -212,17 +212,15 @@ fn run_shard<T: Real, L: RowLoss + ?Sized>(
     let (a, jvp) = (&mut a[..n * m], &mut jvp[..n * k * m]);
     let (a_bar, jvp_bar) = (&mut a_bar[..n * m], &mut jvp_bar[..n * k * m]);
     row_losses(loss, &input, a, jvp, losses, a_bar, jvp_bar);
-    if losses.iter().any(|loss| !loss.is_finite()) {
-        // Rows that were multiplied in pairs share a NaN; alone they tell whose it is.
+    let not_finite = |losses: &[f64]| losses.iter().position(|loss| !loss.is_finite());
+    if let Some(paired) = not_finite(losses) {
+        let value = losses[paired];
+        // Rows that were multiplied in pairs share a NaN; alone they tell whose it is, unless it was the pair's sum that overflowed.
         evaluate(core, &input, &mut EvalBuffers::new(), a, jvp);
         row_losses(loss, &input, a, jvp, losses, a_bar, jvp_bar);
-        let row = losses.iter().position(|loss| !loss.is_finite()).unwrap_or(0);
-        return Err(NnError::NotFinite {
-            row: input.first_row + row,
-            s: input.s[row],
-            quantity: "loss",
-            value: losses[row],
-        });
+        let (row, value) = not_finite(losses).map_or((paired, value), |row| (row, losses[row]));
+        let (row, s) = (input.first_row + row, input.s[row]);
+        return Err(NnError::NotFinite { row, s, quantity: "loss", value });
     }
     let grad = grad.map(|InputGradient { x, s, e }| ShardInputGradient { x, s, e });
     reverse(core, &input, buffers, &mut lane.grad, fresh, grad);
