@@ -150,8 +150,8 @@ fn pathwise_gradients_are_derivatives() {
 }
 
 /// The integrand ℓ(s) = 1/s: uniform gives E[I²] = T/s_min, the optimum is (ln T/s_min)².
-fn learn(pathwise: bool) -> (f64, f64) {
-    let config = FlowConfig { layers: 2, units: 8, floor: 0.05 };
+fn learn(pathwise: bool, floor: f64) -> (f64, f64) {
+    let config = FlowConfig { layers: 2, units: 8, floor };
     let mut flow = SigmoidalFlow::new(config, S_MIN, T_END, 1).unwrap();
     let second_moment =
         |flow: &SigmoidalFlow| integrate(|s| 1.0 / (s * s) / flow.log_density(s).exp());
@@ -184,11 +184,15 @@ fn learn(pathwise: bool) -> (f64, f64) {
 fn learning_brings_the_variance_to_its_optimum() {
     let uniform = (T_END - S_MIN) * (1.0 / S_MIN - 1.0 / T_END);
     let optimum = (T_END / S_MIN).ln().powi(2);
-    for pathwise in [false, true] {
-        let (start, end) = learn(pathwise);
+    // Without a floor the flow starts as the uniform law; half of a floor is log-uniform, already far better. The pathwise
+    // gradient needs it: it grows with 1/q.
+    for (pathwise, floor, least_start) in
+        [(false, 0.0, uniform), (false, 0.05, 3e3), (true, 0.05, 3e3)]
+    {
+        let (start, end) = learn(pathwise, floor);
         println!("pathwise {pathwise}: {start:.0} to {end:.1}; {uniform:.0}, {optimum:.1}");
+        assert!(start > least_start, "the start is too good: {start}");
         assert!(100.0 * end < uniform && end < 1.2 * optimum, "{pathwise}: {end}, {optimum}");
-        assert!(start > 10.0 * optimum, "the start is no longer close to uniform");
     }
 }
 
