@@ -276,7 +276,7 @@ pub trait VectorMath: Sized {
     fn near_sine_holds(self) -> bool;
     /// (sin x, cos x) of a small argument, with fused multiply-adds.
     fn sin_cos_near(self) -> (Self, Self);
-    /// (sin x, cos x) of a double, rounded to this type; |x| up to [`FAR_PHASE`].
+    /// (sin x, cos x) of a double, rounded to this type; |x| up to 10⁶.
     fn sin_cos_of(x: f64) -> (Self, Self);
     /// eˣ for x ≤ 0; values below the smallest normal number become 0.
     #[must_use]
