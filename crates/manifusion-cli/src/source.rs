@@ -11,7 +11,7 @@ use manifusion::manifold::{Kind, Manifold, Metric, parse};
 use manifusion_io::{
     Column, DataError, Dataset, DuplicateReport, FileFormat, Form, Forms, IoError, LoadOptions,
     OutputForm, Split, SplitSettings, Values, duplicates, load, point_columns, read_as_written,
-    read_table, table_to_bytes, write_table,
+    read_table, save, table_to_bytes, write_table,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -302,7 +302,7 @@ fn load_options(settings: &Settings) -> Result<LoadOptions> {
 /// Rows of another file for a trained model.
 pub(crate) struct OtherRows {
     data: Dataset,
-    /// None for a generated set.
+    /// Where all of a row's columns can be read again; none for a generated set or a pipe.
     file: Option<PathBuf>,
     /// What a user should know, in sentences.
     pub(crate) notes: Vec<String>,
@@ -335,7 +335,12 @@ impl OtherRows {
                 manifold.ambient_dim()
             );
         }
-        let file = synthetic_name(source).is_none().then(|| PathBuf::from(source));
+        let file = Some(PathBuf::from(source)).filter(|path| path.is_file());
+        if file.is_none() && synthetic_name(source).is_none() {
+            notes.push(format!(
+                "{name} can be read only once: of its columns only the coordinates are written"
+            ));
+        }
         Ok(Self { data, file, notes })
     }
 
@@ -382,7 +387,10 @@ impl OtherRows {
             !unread && column.name != name
         });
         table.columns.push(Column::numbers(name, values.to_vec()));
-        write_columns(&table.columns, path)
+        match path {
+            Some(path) => Ok(write_table(path, &table.columns)?),
+            None => print_csv(&table.columns),
+        }
     }
 }
 
@@ -408,15 +416,17 @@ pub(crate) fn write_points(
     path: Option<&Path>,
 ) -> Result<()> {
     let (manifold, _) = geometry(&dir.settings()?)?;
-    let mut columns = point_columns(points, manifold.as_ref(), &output_form(dir)?)?;
-    columns.extend(extra.iter().map(|(name, values)| Column::numbers(*name, values.to_vec())));
-    write_columns(&columns, path)
+    let output = output_form(dir)?;
+    let extra: Vec<Column> =
+        extra.iter().map(|(name, values)| Column::numbers(*name, values.to_vec())).collect();
+    if let Some(path) = path {
+        return Ok(save(path, points, manifold.as_ref(), &output, &extra)?);
+    }
+    let mut columns = point_columns(points, manifold.as_ref(), &output)?;
+    columns.extend(extra);
+    print_csv(&columns)
 }
 
-fn write_columns(columns: &[Column], path: Option<&Path>) -> Result<()> {
-    match path {
-        Some(path) => write_table(path, columns)?,
-        None => std::io::stdout().write_all(&table_to_bytes(columns, FileFormat::Csv)?)?,
-    }
-    Ok(())
+fn print_csv(columns: &[Column]) -> Result<()> {
+    Ok(std::io::stdout().write_all(&table_to_bytes(columns, FileFormat::Csv)?)?)
 }

@@ -57,6 +57,7 @@ struct Entries<'a, T> {
 impl<T: Real> TakeRow<T> for Entries<'_, T> {
     #[inline(always)]
     fn take<S: Simd, const V: usize>(&mut self, simd: S, row: usize, sum: &[T::Vector<S>; V]) {
+        // The last panel of h may have fewer columns than a line, and the gradient as many rows.
         let Some(g) = self.g.chunks_exact_mut(self.row_len).nth(row) else { return };
         let g = &mut g[self.column..];
         if let Some(g) = g.first_chunk_mut() {
