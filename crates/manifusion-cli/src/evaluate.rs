@@ -8,7 +8,7 @@ use anyhow::Result;
 use manifusion::data::Synthetic;
 use manifusion::density::Density;
 use manifusion::likelihood::{BoundOptions, bounds, log_density};
-use manifusion::manifold::{Hyperboloid, Kind, Manifold, Metric};
+use manifusion::manifold::{Family, Hyperboloid, Manifold, Metric};
 use manifusion::mass::{MassKind, total_mass};
 use manifusion::model::Diffusion;
 use manifusion::rows::Rows;
@@ -211,21 +211,21 @@ const G_L: &str = "volume of the Lorentz metric (g_L)";
 
 /// The measure that densities refer to.
 pub(crate) fn measure(manifold: &dyn Manifold) -> &'static str {
-    match manifold.kind() {
-        Kind::Sphere { .. } => "area of the unit sphere",
-        Kind::Torus { .. } => "product of angles in radians",
-        Kind::Hyperboloid { metric: Metric::Euclidean, .. } => G_E,
-        Kind::Hyperboloid { metric: Metric::Lorentz, .. } => G_L,
-        Kind::Orthogonal { .. } => "volume of the metric induced from matrices (Frobenius)",
-        Kind::Euclidean { .. } => "Lebesgue measure",
+    match manifold.family() {
+        Family::Sphere { .. } => "area of the unit sphere",
+        Family::Torus { .. } => "product of angles in radians",
+        Family::Hyperboloid { metric: Metric::Euclidean, .. } => G_E,
+        Family::Hyperboloid { metric: Metric::Lorentz, .. } => G_L,
+        Family::Orthogonal { .. } => "volume of the metric induced from matrices (Frobenius)",
+        Family::Euclidean { .. } => "Lebesgue measure",
         _ => "Riemannian volume of the induced metric",
     }
 }
 
 /// The other usual measure of a manifold, and the mean change of log p into it.
 fn other_measure(manifold: &dyn Manifold, x: Rows<'_>) -> Result<Option<(&'static str, f64)>> {
-    Ok(match manifold.kind() {
-        Kind::Hyperboloid { dim, curvature, metric } => {
+    Ok(match manifold.family() {
+        Family::Hyperboloid { dim, curvature, metric } => {
             let space = Hyperboloid::new(dim, curvature)?;
             let changes: Vec<f64> = x.rows().map(|x| space.log_lorentz_over_euclid(x)).collect();
             let change = mean(&changes).value;
@@ -235,7 +235,7 @@ fn other_measure(manifold: &dyn Manifold, x: Rows<'_>) -> Result<Option<(&'stati
             })
         }
         // A rotation by ω moves a matrix by √2 ω, in each of three directions.
-        Kind::Orthogonal { n: 3, .. } => {
+        Family::Orthogonal { n: 3, .. } => {
             Some(("volume of the rotation-angle metric, total 8 pi^2", 1.5 * 2f64.ln()))
         }
         _ => None,

@@ -9,8 +9,8 @@ use manifusion::rows::Rows;
 use manifusion::sample::SampleOptions;
 use manifusion_io::Form;
 use manifusion_plot::{
-    Grid, Kind, MetricsRow, Options, PlotSource, ReportInput, TrainingCurves, draw, save_geojson,
-    write_report,
+    Grid, MetricsRow, Options, PictureKind, PlotSource, ReportInput, TrainingCurves, draw,
+    save_geojson, write_report,
 };
 use serde_json::{Value, json};
 
@@ -193,7 +193,7 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
     let output = args.common.start()?;
     let dir = RunDir::open(&args.dir)?;
     let options = args.picture.options(args.common.seed.unwrap_or(0))?;
-    let kind = args.kind.as_deref().map(str::parse::<Kind>).transpose()?;
+    let kind = args.kind.as_deref().map(str::parse::<PictureKind>).transpose()?;
     let out = args.common.out.clone().unwrap_or_else(|| dir.file("plot.png"));
     let extension = out.extension().and_then(|e| e.to_str()).unwrap_or_default().to_lowercase();
     if !["png", "svg", "csv", "npy", "geojson"].contains(&extension.as_str()) {
@@ -213,11 +213,11 @@ pub(crate) fn run(args: &Args) -> Result<bool> {
         "geojson" => save_geojson(&Grid::new(&source, &options)?, &out)?,
         _ => {
             if kind.is_none()
-                && let Some(sentence) = Kind::without_own_picture(source.manifold)
+                && let Some(sentence) = PictureKind::without_own_picture(source.manifold)
             {
                 output.remark(&sentence);
             }
-            let kind = kind.unwrap_or_else(|| Kind::natural(source.manifold));
+            let kind = kind.unwrap_or_else(|| PictureKind::natural(source.manifold));
             draw(kind, &source, &options)?.save(&out)?;
         }
     }
@@ -271,6 +271,7 @@ pub(crate) fn illustrate(dir: &RunDir) -> Result<()> {
     let options = Options { evaluations: 5000, ..Options::default() };
     let scene = Scene::load(dir, true)?;
     let source = scene.source()?;
-    draw(Kind::natural(source.manifold), &source, &options)?.save(&dir.file("density.png"))?;
+    draw(PictureKind::natural(source.manifold), &source, &options)?
+        .save(&dir.file("density.png"))?;
     make_report(dir, &options, true, &dir.file("report.html"))
 }

@@ -2,9 +2,9 @@
 
 use anyhow::{Context, Result, bail};
 use manifusion::divergence::{Estimator, ProbeLaw};
-use manifusion::kernel::TransitionKernel;
+use manifusion::heat_kernel::TransitionKernel;
 use manifusion::loss::LossKind;
-use manifusion::manifold::{Kind, LogCoordinates, Manifold};
+use manifusion::manifold::{Family, LogCoordinates, Manifold};
 use manifusion::mixture::KernelMixture;
 use manifusion::nn::{Activation, FourierConfig, NetConfig, OutputScale, TimeConditioning};
 use manifusion::optim::{AdamConfig, Decay, Schedule};
@@ -42,9 +42,9 @@ const LANES: usize = 2;
 fn fill_paper(settings: &mut Settings, manifold: &dyn Manifold) {
     let m = manifold.ambient_dim();
     let (net, rate, decay) = match first_kind(manifold) {
-        Kind::Sphere { .. } => (NetConfig::paper_sphere(m), 2e-4, Decay::Cosine),
-        Kind::Hyperboloid { .. } => (NetConfig::paper_hyperbolic(m), 5e-4, Decay::Constant),
-        Kind::Orthogonal { .. } => (NetConfig::paper_orthogonal(m), 1e-3, Decay::Constant),
+        Family::Sphere { .. } => (NetConfig::paper_sphere(m), 2e-4, Decay::Cosine),
+        Family::Hyperboloid { .. } => (NetConfig::paper_hyperbolic(m), 5e-4, Decay::Constant),
+        Family::Orthogonal { .. } => (NetConfig::paper_orthogonal(m), 1e-3, Decay::Constant),
         _ => (NetConfig::paper_torus(m), 3e-4, Decay::Constant),
     };
     fill(&mut settings.net.depth, net.depth);
@@ -66,18 +66,20 @@ fn fill_paper(settings: &mut Settings, manifold: &dyn Manifold) {
 }
 
 /// The kind that decides for a whole product: that of its first factor.
-fn first_kind(manifold: &dyn Manifold) -> Kind {
-    match manifold.kind() {
-        Kind::Product => manifold.factors().first().map_or(Kind::Other, |f| first_kind(f.as_ref())),
+fn first_kind(manifold: &dyn Manifold) -> Family {
+    match manifold.family() {
+        Family::Product => {
+            manifold.factors().first().map_or(Family::Other, |f| first_kind(f.as_ref()))
+        }
         kind => kind,
     }
 }
 
 /// The slowest rate at which the noise forgets where it started: half the first eigenvalue of the Laplacian, or the Ornstein–Uhlenbeck rate.
 fn forgetting_rate(manifold: &dyn Manifold) -> f64 {
-    match manifold.kind() {
-        Kind::Sphere { dim } => 0.5 * dim as f64,
-        Kind::Product => manifold
+    match manifold.family() {
+        Family::Sphere { dim } => 0.5 * dim as f64,
+        Family::Product => manifold
             .factors()
             .iter()
             .map(|factor| forgetting_rate(factor.as_ref()))

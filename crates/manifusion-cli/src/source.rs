@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use manifusion::checkpoint::Arrays;
 use manifusion::data::Synthetic;
-use manifusion::manifold::{Kind, Manifold, Metric, parse};
+use manifusion::manifold::{Family, Manifold, Metric, parse};
 use manifusion_io::{
     Column, DataError, Dataset, DuplicateReport, FileFormat, Form, Forms, IoError, LoadOptions,
     OutputForm, Split, SplitSettings, Values, duplicates, load, point_columns, read_as_written,
@@ -207,7 +207,7 @@ impl Source {
 /// A sentence about points too far out for the Euclidean metric of the hyperboloid: coordinates grow like e^r, the prior's do not.
 fn far_out(manifold: &dyn Manifold, points: &[f64]) -> Option<String> {
     const FAR: f64 = 2.5;
-    let Kind::Hyperboloid { curvature, metric: Metric::Euclidean, .. } = manifold.kind() else {
+    let Family::Hyperboloid { curvature, metric: Metric::Euclidean, .. } = manifold.family() else {
         return None;
     };
     let root = (-curvature).sqrt();
@@ -228,7 +228,7 @@ fn far_out(manifold: &dyn Manifold, points: &[f64]) -> Option<String> {
 
 /// A sentence about places on the globe that are taken for two angles: on a torus the poles are circles, and areas are wrong.
 fn globe_on_torus(manifold: &dyn Manifold, names: &[String]) -> Option<String> {
-    let Kind::Torus { dim: 2 } = manifold.kind() else { return None };
+    let Family::Torus { dim: 2 } = manifold.family() else { return None };
     let starts = |name: &str, with: &str| name.trim().to_ascii_lowercase().starts_with(with);
     let [first, second] = names else { return None };
     let longitude = |name: &str| starts(name, "lon") || starts(name, "lng");

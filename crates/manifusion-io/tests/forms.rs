@@ -1,7 +1,7 @@
 //! Every form against hand-made and scipy's values, and there and back on random points.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use manifusion::manifold::{Kind, Lorentz, Manifold, parse};
+use manifusion::manifold::{Family, Lorentz, Manifold, parse};
 use manifusion::rng::Streams;
 use manifusion_io::{
     Column, Dataset, FileFormat, Form, Forms, LoadOptions, OutputForm, Table, dataset_from_table,
@@ -241,7 +241,7 @@ fn random_points(manifold: &dyn Manifold, count: u64) -> Vec<f64> {
     for row in 0..count {
         let mut point = vec![0.0; manifold.ambient_dim()];
         let mut stream = streams.stream(row, 0);
-        if let Kind::Hyperboloid { dim, curvature, .. } = manifold.kind() {
+        if let Family::Hyperboloid { dim, curvature, .. } = manifold.family() {
             let v: Vec<f64> = (0..dim).map(|_| 3.0 * stream.normal()).collect();
             Lorentz::new(dim, curvature).unwrap().exp_origin(&v, &mut point);
         } else if !manifold.sample_uniform(&mut stream, &mut point).unwrap() {

@@ -11,8 +11,8 @@ use manifusion::data::Synthetic;
 use manifusion::density::Density as _;
 use manifusion::rows::Rows;
 use manifusion_plot::{
-    Grid, Kind, Measure, MetricsRow, Options, PlotSource, Projection, ReportInput, TrainingCurves,
-    Value, draw, save_geojson, write_report,
+    Grid, Measure, MetricsRow, Options, PictureKind, PlotSource, Projection, ReportInput,
+    TrainingCurves, Value, draw, save_geojson, write_report,
 };
 
 #[path = "../tests/common/mod.rs"]
@@ -57,20 +57,28 @@ fn main() -> Result<(), Box<dyn Error>> {
         (
             "sphere-mixture",
             vec![
-                Kind::Map(Projection::Mollweide),
-                Kind::Map(Projection::Robinson),
-                Kind::Map(Projection::Equirectangular),
-                Kind::Map(Projection::Orthographic),
-                Kind::Distances,
-                Kind::Curves,
+                PictureKind::Map(Projection::Mollweide),
+                PictureKind::Map(Projection::Robinson),
+                PictureKind::Map(Projection::Equirectangular),
+                PictureKind::Map(Projection::Orthographic),
+                PictureKind::Distances,
+                PictureKind::Curves,
             ],
         ),
-        ("sphere-checkerboard", vec![Kind::Map(Projection::Mollweide)]),
-        ("torus-mixture", vec![Kind::Ramachandran]),
-        ("torus7-mixture", vec![Kind::Corner]),
-        ("hyperbolic-mixture", vec![Kind::Disk, Kind::Distances]),
-        ("so3-mixture", vec![Kind::Rotations, Kind::Euler, Kind::Axes, Kind::Distances]),
-        ("plane-moons", vec![Kind::Plane]),
+        ("sphere-checkerboard", vec![PictureKind::Map(Projection::Mollweide)]),
+        ("torus-mixture", vec![PictureKind::Ramachandran]),
+        ("torus7-mixture", vec![PictureKind::Corner]),
+        ("hyperbolic-mixture", vec![PictureKind::Disk, PictureKind::Distances]),
+        (
+            "so3-mixture",
+            vec![
+                PictureKind::Rotations,
+                PictureKind::Euler,
+                PictureKind::Axes,
+                PictureKind::Distances,
+            ],
+        ),
+        ("plane-moons", vec![PictureKind::Plane]),
     ] {
         let density = Exact(Synthetic::new(set)?);
         let manifold = density.manifold();
@@ -115,7 +123,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 show_samples: true,
                 ..options.clone()
             };
-            draw(Kind::Map(Projection::Robinson), &source, &other)?
+            draw(PictureKind::Map(Projection::Robinson), &source, &other)?
                 .save(&folder.join(format!("{set}-robinson-pacific.png")))?;
             let grid = Grid::new(&source, &options)?;
             grid.save(&folder.join("density.csv"))?;
@@ -125,7 +133,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         if set == "hyperbolic-mixture" {
             let euclid =
                 Options { measure: Measure::Euclid, show_samples: true, ..options.clone() };
-            draw(Kind::Disk, &source, &euclid)?.save(&folder.join(format!("{set}-euclid.png")))?;
+            draw(PictureKind::Disk, &source, &euclid)?
+                .save(&folder.join(format!("{set}-euclid.png")))?;
         }
     }
     Ok(())

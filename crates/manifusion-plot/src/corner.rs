@@ -2,14 +2,14 @@
 
 use std::f64::consts::TAU;
 
-use manifusion::manifold::Kind as Space;
+use manifusion::manifold::Family;
 use manifusion::rows::Rows;
 
 use crate::colour::{self, Scale};
 use crate::error::Result;
 use crate::panel::{Panel, Sign, legend};
 use crate::picture::{LAYOUT_WIDTH, Picture};
-use crate::source::{Kind, Options, PlotSource};
+use crate::source::{Options, PictureKind, PlotSource};
 use crate::svg::{Anchor, DATA, LABEL, SAMPLES, SOFT, Svg, TICK};
 use crate::text::number;
 
@@ -57,15 +57,15 @@ fn smoothed(counts: &[f64]) -> Vec<f64> {
     blur(&blur(counts, 1, BINS), BINS, 1)
 }
 
-/// The picture of [`Kind::Corner`].
+/// The picture of [`PictureKind::Corner`].
 pub(crate) fn draw(source: &PlotSource<'_>, options: &Options) -> Result<Picture> {
-    let Space::Torus { dim } = source.manifold.kind() else {
-        return Err(source.wrong_manifold(Kind::Corner, "a torus"));
+    let Family::Torus { dim } = source.manifold.family() else {
+        return Err(source.wrong_manifold(PictureKind::Corner, "a torus"));
     };
     if dim < 2 {
-        return Err(source.wrong_manifold(Kind::Corner, "a torus of at least two angles"));
+        return Err(source.wrong_manifold(PictureKind::Corner, "a torus of at least two angles"));
     }
-    let data = source.require_data(Kind::Corner)?;
+    let data = source.require_data(PictureKind::Corner)?;
     let drawn = source.samples_or_draw(options)?;
     let samples = Rows::new(&drawn, 2 * dim)?;
     let shown = dim.min(MAX_ANGLES);

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{PlotError, Result};
 use crate::panel::{Panel, Sign, legend};
 use crate::picture::{LAYOUT_WIDTH, Picture};
-use crate::source::{Kind, Options};
+use crate::source::{Options, PictureKind};
 use crate::svg::{Anchor, DATA, LABEL, SAMPLES, Svg, TICK};
 use crate::text;
 use crate::ticks::Ticks;
@@ -166,12 +166,12 @@ fn proposal(pairs: &[[f64; 2]]) -> Chart {
     }
 }
 
-/// The picture of [`Kind::Curves`].
+/// The picture of [`PictureKind::Curves`].
 pub(crate) fn draw(title: &str, curves: &TrainingCurves, options: &Options) -> Result<Picture> {
     let charts = panels(curves);
     if charts.is_empty() {
         let needs = "training metrics of at least two steps";
-        return Err(PlotError::Missing { kind: Kind::Curves.to_string(), needs });
+        return Err(PlotError::Missing { kind: PictureKind::Curves.to_string(), needs });
     }
     let mut svg = Svg::default();
     svg.title(LAYOUT_WIDTH, title);

@@ -2,7 +2,7 @@
 
 use std::f64::consts::TAU;
 
-use manifusion::manifold::Kind as Space;
+use manifusion::manifold::Family;
 use manifusion::rows::Rows;
 
 use crate::error::Result;
@@ -12,17 +12,17 @@ use crate::panel::{
     dots_on_colour, legend, scale_label, scale_of,
 };
 use crate::picture::{LAYOUT_WIDTH, Picture};
-use crate::source::{Kind, Options, PlotSource, thinned};
+use crate::source::{Options, PictureKind, PlotSource, thinned};
 use crate::svg::{Anchor, DATA, INK, LABEL, SOFT, Svg};
 
 const RADIUS: f64 = 240.0;
 
-/// The picture of [`Kind::Disk`].
+/// The picture of [`PictureKind::Disk`].
 pub(crate) fn draw(source: &PlotSource<'_>, options: &Options) -> Result<Picture> {
-    let Space::Hyperboloid { dim: 2, curvature, .. } = source.manifold.kind() else {
-        return Err(source.wrong_manifold(Kind::Disk, "hyperbolic:2"));
+    let Family::Hyperboloid { dim: 2, curvature, .. } = source.manifold.family() else {
+        return Err(source.wrong_manifold(PictureKind::Disk, "hyperbolic:2"));
     };
-    let data = source.require_data(Kind::Disk)?;
+    let data = source.require_data(PictureKind::Disk)?;
     let grid = source.grid_or_evaluate(options)?;
     let drawn = options.show_samples.then(|| source.samples_or_draw(options)).transpose()?;
     let samples = drawn.as_ref().map(|rows| Rows::new(rows, 3)).transpose()?;

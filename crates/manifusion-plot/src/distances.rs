@@ -1,12 +1,12 @@
 //! Any manifold: how far points are from each other, in the data and in samples.
 
-use manifusion::manifold::{Kind as Space, Lorentz, Manifold};
+use manifusion::manifold::{Family, Lorentz, Manifold};
 use manifusion::rows::Rows;
 
 use crate::error::Result;
 use crate::panel::{Panel, Sign, legend};
 use crate::picture::{LAYOUT_WIDTH, Picture};
-use crate::source::{Kind, Options, PlotSource, thinned};
+use crate::source::{Options, PictureKind, PlotSource, thinned};
 use crate::svg::{DATA, SAMPLES, Svg, TICK};
 use crate::text;
 use crate::ticks::Ticks;
@@ -20,20 +20,20 @@ fn distance(manifold: &dyn Manifold, x: &[f64], y: &[f64]) -> f64 {
     let chord2 = || x.iter().zip(y).map(|(a, b)| (a - b).powi(2)).sum::<f64>();
     // From the chord, accurate for near points; rounding may exceed a half turn.
     let arc = |chord: f64| 2.0 * (0.5 * chord).min(1.0).asin();
-    match manifold.kind() {
-        Space::Sphere { .. } => arc(chord2().sqrt()),
-        Space::Torus { .. } => x
+    match manifold.family() {
+        Family::Sphere { .. } => arc(chord2().sqrt()),
+        Family::Torus { .. } => x
             .chunks_exact(2)
             .zip(y.chunks_exact(2))
             .map(|(a, b)| arc((a[0] - b[0]).hypot(a[1] - b[1])).powi(2))
             .sum::<f64>()
             .sqrt(),
         // |R − S|² = 8 sin²(ω/2).
-        Space::Orthogonal { n: 3, special: true } => arc((0.5 * chord2()).sqrt()),
-        Space::Hyperboloid { dim, curvature, .. } => {
+        Family::Orthogonal { n: 3, special: true } => arc((0.5 * chord2()).sqrt()),
+        Family::Hyperboloid { dim, curvature, .. } => {
             Lorentz::new(dim, curvature).map_or(f64::NAN, |space| space.distance(x, y))
         }
-        Space::Product => {
+        Family::Product => {
             let mut start = 0;
             manifold
                 .factors()
@@ -52,14 +52,14 @@ fn distance(manifold: &dyn Manifold, x: &[f64], y: &[f64]) -> f64 {
 }
 
 fn label(manifold: &dyn Manifold) -> &'static str {
-    match manifold.kind() {
-        Space::Sphere { .. } => "great-circle distance (radians)",
-        Space::Torus { .. } => "distance on the flat torus (radians)",
-        Space::Orthogonal { n: 3, special: true } => {
+    match manifold.family() {
+        Family::Sphere { .. } => "great-circle distance (radians)",
+        Family::Torus { .. } => "distance on the flat torus (radians)",
+        Family::Orthogonal { n: 3, special: true } => {
             "angle of the rotation between two points (radians)"
         }
-        Space::Hyperboloid { .. } => "hyperbolic distance (Lorentz metric)",
-        Space::Product => "distance in the product (root of the sum of squares)",
+        Family::Hyperboloid { .. } => "hyperbolic distance (Lorentz metric)",
+        Family::Product => "distance in the product (root of the sum of squares)",
         _ => "straight distance in the ambient space",
     }
 }
@@ -83,10 +83,10 @@ fn histogram(distances: &[f64], end: f64) -> Vec<f64> {
     counts
 }
 
-/// The picture of [`Kind::Distances`].
+/// The picture of [`PictureKind::Distances`].
 pub(crate) fn draw(source: &PlotSource<'_>, options: &Options) -> Result<Picture> {
     let manifold = source.manifold;
-    let data = source.require_data(Kind::Distances)?;
+    let data = source.require_data(PictureKind::Distances)?;
     let drawn = source.samples_or_draw(options)?;
     let samples = Rows::new(&drawn, manifold.ambient_dim())?;
     let sets = [data, samples].map(|points| pair_distances(manifold, points));

@@ -5,11 +5,11 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use manifusion::density::Density;
-use manifusion::manifold::{Hyperboloid, Kind as Space, Metric};
+use manifusion::manifold::{Family, Hyperboloid, Metric};
 use manifusion::rows::Rows;
 
 use crate::error::{PlotError, Result, write_file};
-use crate::source::{Kind, Measure, Options, PlotSource};
+use crate::source::{Measure, Options, PictureKind, PlotSource};
 
 /// Fewest evaluations that give a picture.
 pub const MIN_EVALUATIONS: usize = 64;
@@ -131,14 +131,14 @@ impl Grid {
         options: &Options,
         evaluations: usize,
     ) -> Result<Self> {
-        match source.manifold.kind() {
-            Space::Sphere { dim: 2 } => Self::sphere(source, density, side(evaluations, 2.0)?),
-            Space::Torus { dim: 2 } => Self::torus(source, density, side(evaluations, 1.0)?),
-            Space::Hyperboloid { dim: 2, curvature, metric } => {
+        match source.manifold.family() {
+            Family::Sphere { dim: 2 } => Self::sphere(source, density, side(evaluations, 2.0)?),
+            Family::Torus { dim: 2 } => Self::torus(source, density, side(evaluations, 1.0)?),
+            Family::Hyperboloid { dim: 2, curvature, metric } => {
                 let n = side(evaluations, 3.0)?;
                 Self::disk(source, density, options.measure, (curvature, metric), n)
             }
-            Space::Euclidean { dim: 2 } => Self::plane(source, density, side(evaluations, 1.0)?),
+            Family::Euclidean { dim: 2 } => Self::plane(source, density, side(evaluations, 1.0)?),
             _ => Err(PlotError::WrongManifold {
                 kind: "density grid".to_string(),
                 needs: "sphere:2, torus:2, hyperbolic:2 or euclidean:2",
@@ -202,7 +202,9 @@ impl Grid {
         n: usize,
     ) -> Result<Self> {
         let space = Hyperboloid::new(2, curvature)
-            .map_err(|_| source.wrong_manifold(Kind::Disk, "hyperbolic:2 with a finite K < 0"))?
+            .map_err(|_| {
+                source.wrong_manifold(PictureKind::Disk, "hyperbolic:2 with a finite K < 0")
+            })?
             .with_metric(metric);
         let root = (-curvature).sqrt();
         let points = [source.data, source.samples].into_iter().flatten();

@@ -11,7 +11,7 @@
 //! use manifusion::error::SolveError;
 //! use manifusion::manifold::{Manifold, parse};
 //! use manifusion::rows::Rows;
-//! use manifusion_plot::{Kind, Options, PlotSource, draw};
+//! use manifusion_plot::{PictureKind, Options, PlotSource, draw};
 //!
 //! /// exp(2 z) on the sphere, normalised.
 //! #[derive(Debug)]
@@ -46,7 +46,7 @@
 //!     reference: None,
 //! };
 //! let options = Options { evaluations: 800, ..Options::default() };
-//! let picture = draw(Kind::natural(&*manifold), &source, &options)?;
+//! let picture = draw(PictureKind::natural(&*manifold), &source, &options)?;
 //! assert!(picture.to_svg().starts_with("<svg"));
 //! # Ok(())
 //! # }
@@ -84,23 +84,29 @@ pub use picture::{MAX_SIDE, MIN_SIDE, Picture};
 pub use projection::Projection;
 pub use report::{ReportInput, report_html, write_report};
 pub use rotation::{axis_angle, bunge_angles};
-pub use source::{Kind, Measure, Options, PlotSource, Value};
+pub use source::{Measure, Options, PictureKind, PlotSource, Value};
 
 /// Draws a picture of a density.
 ///
 /// The width is checked before the density is evaluated, which can take long.
-pub fn draw(kind: Kind, source: &PlotSource<'_>, options: &Options) -> Result<Picture, PlotError> {
+pub fn draw(
+    kind: PictureKind,
+    source: &PlotSource<'_>,
+    options: &Options,
+) -> Result<Picture, PlotError> {
     picture::check_width(options.width)?;
     source.check()?;
     match kind {
-        Kind::Map(projection) => map::draw(projection, source, options),
-        Kind::Ramachandran => plane::ramachandran(source, options),
-        Kind::Plane => plane::plane(source, options),
-        Kind::Corner => corner::draw(source, options),
-        Kind::Disk => disk::draw(source, options),
-        Kind::Euler | Kind::Axes | Kind::Rotations => rotation::draw(kind, source, options),
-        Kind::Distances => distances::draw(source, options),
-        Kind::Curves => match source.curves {
+        PictureKind::Map(projection) => map::draw(projection, source, options),
+        PictureKind::Ramachandran => plane::ramachandran(source, options),
+        PictureKind::Plane => plane::plane(source, options),
+        PictureKind::Corner => corner::draw(source, options),
+        PictureKind::Disk => disk::draw(source, options),
+        PictureKind::Euler | PictureKind::Axes | PictureKind::Rotations => {
+            rotation::draw(kind, source, options)
+        }
+        PictureKind::Distances => distances::draw(source, options),
+        PictureKind::Curves => match source.curves {
             Some(curves) => curves::draw(source.title, curves, options),
             None => Err(PlotError::Missing { kind: kind.to_string(), needs: "training metrics" }),
         },

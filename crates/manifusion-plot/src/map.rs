@@ -2,7 +2,7 @@
 
 use std::f64::consts::PI;
 
-use manifusion::manifold::Kind as Space;
+use manifusion::manifold::Family;
 use manifusion::rows::Rows;
 
 use crate::coastline::coastlines;
@@ -15,7 +15,7 @@ use crate::panel::{
 };
 use crate::picture::{LAYOUT_WIDTH, Picture};
 use crate::projection::{Projection, wrap};
-use crate::source::{Kind, Options, PlotSource, Value, thinned};
+use crate::source::{Options, PictureKind, PlotSource, Value, thinned};
 use crate::svg::{Anchor, INK, SOFT, Svg, TICK};
 use crate::text::number;
 
@@ -188,14 +188,14 @@ fn degrees(value: f64, letters: Option<[&str; 2]>) -> String {
     }
 }
 
-/// The picture of [`Kind::Map`].
+/// The picture of [`PictureKind::Map`].
 pub(crate) fn draw(
     projection: Projection,
     source: &PlotSource<'_>,
     options: &Options,
 ) -> Result<Picture> {
-    let kind = Kind::Map(projection);
-    if source.manifold.kind() != (Space::Sphere { dim: 2 }) {
+    let kind = PictureKind::Map(projection);
+    if source.manifold.family() != (Family::Sphere { dim: 2 }) {
         return Err(source.wrong_manifold(kind, "sphere:2"));
     }
     let grid = source.grid_or_evaluate(options)?;

@@ -1,6 +1,6 @@
 //! T² and ℝ²: a density over two coordinates, with contours of the mass.
 
-use manifusion::manifold::Kind as Space;
+use manifusion::manifold::Family;
 use manifusion::rows::Rows;
 
 use crate::error::Result;
@@ -10,7 +10,7 @@ use crate::panel::{
     dots_on_colour, legend, scale_label, scale_of,
 };
 use crate::picture::{LAYOUT_WIDTH, Picture};
-use crate::source::{Kind, Options, PlotSource, thinned};
+use crate::source::{Options, PictureKind, PlotSource, thinned};
 use crate::svg::{Svg, TICK};
 use crate::text;
 use crate::ticks::Ticks;
@@ -20,10 +20,10 @@ fn angle_marks() -> Vec<(f64, String)> {
     (-3..=3).map(|i| (60.0 * f64::from(i), text::number(60.0 * f64::from(i), 0))).collect()
 }
 
-/// The picture of [`Kind::Ramachandran`].
+/// The picture of [`PictureKind::Ramachandran`].
 pub(crate) fn ramachandran(source: &PlotSource<'_>, options: &Options) -> Result<Picture> {
-    if source.manifold.kind() != (Space::Torus { dim: 2 }) {
-        return Err(source.wrong_manifold(Kind::Ramachandran, "torus:2"));
+    if source.manifold.family() != (Family::Torus { dim: 2 }) {
+        return Err(source.wrong_manifold(PictureKind::Ramachandran, "torus:2"));
     }
     let names = [0, 1].map(|i| format!("{} (degrees)", source.axis_name(i)));
     let angle = |cos: f64, sin: f64| sin.atan2(cos).to_degrees();
@@ -31,10 +31,10 @@ pub(crate) fn ramachandran(source: &PlotSource<'_>, options: &Options) -> Result
     draw(source, options, &names, marks, |x| [angle(x[0], x[1]), angle(x[2], x[3])])
 }
 
-/// The picture of [`Kind::Plane`].
+/// The picture of [`PictureKind::Plane`].
 pub(crate) fn plane(source: &PlotSource<'_>, options: &Options) -> Result<Picture> {
-    if source.manifold.kind() != (Space::Euclidean { dim: 2 }) {
-        return Err(source.wrong_manifold(Kind::Plane, "euclidean:2"));
+    if source.manifold.family() != (Family::Euclidean { dim: 2 }) {
+        return Err(source.wrong_manifold(PictureKind::Plane, "euclidean:2"));
     }
     let names = ["x", "y"].map(str::to_string);
     let names: [String; 2] =

@@ -1,6 +1,6 @@
 //! SO(3): Euler angles, and rotation axes coloured by angle; data against samples.
 
-use manifusion::manifold::Kind as Space;
+use manifusion::manifold::Family;
 use manifusion::rows::Rows;
 
 use crate::colour::Scale;
@@ -9,7 +9,7 @@ use crate::map::Map;
 use crate::panel::{MAX_POINTS, Panel, count_text, dot_size};
 use crate::picture::{LAYOUT_WIDTH, Picture};
 use crate::projection::Projection;
-use crate::source::{Kind, Options, PlotSource, thinned};
+use crate::source::{Options, PictureKind, PlotSource, thinned};
 use crate::svg::{Anchor, INK, LABEL, Svg};
 use crate::text::number;
 
@@ -52,9 +52,13 @@ struct Sets<'a> {
     samples: Rows<'a>,
 }
 
-/// The pictures of [`Kind::Euler`], [`Kind::Axes`] and [`Kind::Rotations`].
-pub(crate) fn draw(kind: Kind, source: &PlotSource<'_>, options: &Options) -> Result<Picture> {
-    if source.manifold.kind() != (Space::Orthogonal { n: 3, special: true }) {
+/// The pictures of [`PictureKind::Euler`], [`PictureKind::Axes`] and [`PictureKind::Rotations`].
+pub(crate) fn draw(
+    kind: PictureKind,
+    source: &PlotSource<'_>,
+    options: &Options,
+) -> Result<Picture> {
+    if source.manifold.family() != (Family::Orthogonal { n: 3, special: true }) {
         return Err(source.wrong_manifold(kind, "so:3"));
     }
     let data = source.require_data(kind)?;
@@ -63,10 +67,10 @@ pub(crate) fn draw(kind: Kind, source: &PlotSource<'_>, options: &Options) -> Re
     let mut svg = Svg::default();
     svg.title(LAYOUT_WIDTH, source.title);
     let mut y = 50.0;
-    if kind != Kind::Euler {
+    if kind != PictureKind::Euler {
         y = axes(&mut svg, &sets, y);
     }
-    if kind != Kind::Axes {
+    if kind != PictureKind::Axes {
         y = euler(&mut svg, source, &sets, y)?;
     }
     Picture::new(svg, source.title, y.round(), options.width)

@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use manifusion::density::Density;
-use manifusion::manifold::{Kind as Space, Manifold};
+use manifusion::manifold::{Family, Manifold};
 use manifusion::rows::Rows;
 
 use crate::curves::TrainingCurves;
@@ -132,7 +132,7 @@ impl Default for Options {
 
 /// Kinds of pictures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum PictureKind {
     /// S²: density on a map.
     Map(Projection),
     /// T²: density over two angles, with contours of 50, 90 and 95 % of the mass.
@@ -158,16 +158,16 @@ pub enum Kind {
 const KIND_NAMES: &str = "mollweide, robinson, equirectangular, orthographic, ramachandran, corner, disk, euler, axes, \
      rotations, plane, distances, curves";
 
-impl Kind {
+impl PictureKind {
     /// The picture that shows most on a manifold.
     pub fn natural(manifold: &dyn Manifold) -> Self {
-        match manifold.kind() {
-            Space::Sphere { dim: 2 } => Self::Map(Projection::Mollweide),
-            Space::Torus { dim: 2 } => Self::Ramachandran,
-            Space::Torus { dim } if dim >= 3 => Self::Corner,
-            Space::Hyperboloid { dim: 2, .. } => Self::Disk,
-            Space::Orthogonal { n: 3, special: true } => Self::Rotations,
-            Space::Euclidean { dim: 2 } => Self::Plane,
+        match manifold.family() {
+            Family::Sphere { dim: 2 } => Self::Map(Projection::Mollweide),
+            Family::Torus { dim: 2 } => Self::Ramachandran,
+            Family::Torus { dim } if dim >= 3 => Self::Corner,
+            Family::Hyperboloid { dim: 2, .. } => Self::Disk,
+            Family::Orthogonal { n: 3, special: true } => Self::Rotations,
+            Family::Euclidean { dim: 2 } => Self::Plane,
             _ => Self::Distances,
         }
     }
@@ -200,7 +200,7 @@ impl Kind {
     }
 }
 
-impl FromStr for Kind {
+impl FromStr for PictureKind {
     type Err = PlotError;
 
     fn from_str(name: &str) -> Result<Self> {
@@ -223,7 +223,7 @@ impl FromStr for Kind {
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for PictureKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Map(projection) => return projection.fmt(f),
@@ -266,7 +266,7 @@ impl<'a> PlotSource<'a> {
     }
 
     /// The data, or an error that names the picture which needs them.
-    pub(crate) fn require_data(&self, kind: Kind) -> Result<Rows<'a>> {
+    pub(crate) fn require_data(&self, kind: PictureKind) -> Result<Rows<'a>> {
         self.data.ok_or_else(|| PlotError::Missing { kind: kind.to_string(), needs: "data" })
     }
 
@@ -291,7 +291,7 @@ impl<'a> PlotSource<'a> {
         self.axis_names.get(i).cloned().unwrap_or_else(|| format!("θ{}", subscript(i + 1)))
     }
 
-    pub(crate) fn wrong_manifold(&self, kind: Kind, needs: &'static str) -> PlotError {
+    pub(crate) fn wrong_manifold(&self, kind: PictureKind, needs: &'static str) -> PlotError {
         PlotError::WrongManifold { kind: kind.to_string(), needs, manifold: self.manifold.name() }
     }
 }

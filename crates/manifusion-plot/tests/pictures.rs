@@ -14,8 +14,8 @@ use manifusion::error::SolveError;
 use manifusion::manifold::{Manifold, parse};
 use manifusion::rows::Rows;
 use manifusion_plot::{
-    Grid, Kind, Measure, MetricsRow, Options, Picture, PlotSource, Projection, TrainingCurves,
-    draw, highest_density_regions, to_geojson,
+    Grid, Measure, MetricsRow, Options, Picture, PictureKind, PlotSource, Projection,
+    TrainingCurves, draw, highest_density_regions, to_geojson,
 };
 use serde_json::Value as Json;
 
@@ -356,15 +356,15 @@ fn small_pictures_are_as_committed() {
         proposal: vec![[1e-4, 800.0], [1e-2, 12.0], [1.0, 0.05]],
     };
     for (set, kind) in [
-        ("sphere-mixture", Kind::Map(Projection::Mollweide)),
-        ("sphere-mixture", Kind::Map(Projection::Orthographic)),
-        ("torus-mixture", Kind::Ramachandran),
-        ("torus-mixture", Kind::Corner),
-        ("hyperbolic-wrapped", Kind::Disk),
-        ("so3-modes", Kind::Rotations),
-        ("plane-moons", Kind::Plane),
-        ("sphere-mixture", Kind::Distances),
-        ("sphere-mixture", Kind::Curves),
+        ("sphere-mixture", PictureKind::Map(Projection::Mollweide)),
+        ("sphere-mixture", PictureKind::Map(Projection::Orthographic)),
+        ("torus-mixture", PictureKind::Ramachandran),
+        ("torus-mixture", PictureKind::Corner),
+        ("hyperbolic-wrapped", PictureKind::Disk),
+        ("so3-modes", PictureKind::Rotations),
+        ("plane-moons", PictureKind::Plane),
+        ("sphere-mixture", PictureKind::Distances),
+        ("sphere-mixture", PictureKind::Curves),
     ] {
         let density = Exact(Synthetic::new(set).unwrap());
         let data = density.sample(12, 5).unwrap();
@@ -393,12 +393,16 @@ fn natural_kinds_and_names() {
         ("sphere:2*so:3", "distances"),
     ] {
         let manifold = parse(spec).unwrap();
-        let natural = Kind::natural(&*manifold);
+        let natural = PictureKind::natural(&*manifold);
         assert_eq!(natural.to_string(), kind);
-        assert_eq!(kind.parse::<Kind>().unwrap(), natural);
-        assert_eq!(Kind::without_own_picture(&*manifold).is_some(), kind == "distances", "{spec}");
+        assert_eq!(kind.parse::<PictureKind>().unwrap(), natural);
+        assert_eq!(
+            PictureKind::without_own_picture(&*manifold).is_some(),
+            kind == "distances",
+            "{spec}"
+        );
     }
-    let error = "pie".parse::<Kind>().unwrap_err().to_string();
+    let error = "pie".parse::<PictureKind>().unwrap_err().to_string();
     assert!(error.starts_with("unknown kind of picture 'pie'; allowed: mollweide, "), "{error}");
 }
 
@@ -407,7 +411,7 @@ fn bad_input_gets_one_clear_sentence() {
     let density = Cap::new(0.0, 0.0, 3.0);
     let base = source(&density, None);
     let small = Options { evaluations: 128, ..Options::default() };
-    let map = Kind::Map(Projection::Mollweide);
+    let map = PictureKind::Map(Projection::Mollweide);
     let message = |kind, options: &Options| draw(kind, &base, options).unwrap_err().to_string();
     for (width, expected) in [
         (0, "a picture of 0 pixels wide cannot be made; allowed: 64 to 20000"),
@@ -420,15 +424,15 @@ fn bad_input_gets_one_clear_sentence() {
         "3 evaluations of the density cannot make a grid; allowed: 64 to 4000000"
     );
     assert_eq!(
-        message(Kind::Disk, &small),
+        message(PictureKind::Disk, &small),
         "a disk picture needs hyperbolic:2; this model lives on sphere:2"
     );
     assert_eq!(
-        message(Kind::Distances, &small),
+        message(PictureKind::Distances, &small),
         "a distances picture needs data, and there are none"
     );
     assert_eq!(
-        message(Kind::Curves, &small),
+        message(PictureKind::Curves, &small),
         "a curves picture needs training metrics, and there are none"
     );
     let picture = draw(map, &base, &small).unwrap();
@@ -470,7 +474,7 @@ fn what_is_no_density_is_refused_and_a_flat_one_drawn() {
     let small = Options { evaluations: 128, ..Options::default() };
     let result = |value: f64| {
         let density = Constant(Arc::clone(&manifold), value);
-        draw(Kind::Map(Projection::Robinson), &source(&density, None), &small)
+        draw(PictureKind::Map(Projection::Robinson), &source(&density, None), &small)
             .map_err(|e| e.to_string())
     };
     assert_eq!(result(f64::NAN).unwrap_err(), "the log-density at grid point 0 is NaN");
@@ -487,10 +491,13 @@ fn a_long_title_is_cut() {
     let title = "A title that goes on for much longer than any picture of this kind could ever be wide, and then \
                  some more, and some more again until nothing can make it fit";
     let source = PlotSource { title, ..source(&density, Some(Rows::new(&data, 4).unwrap())) };
-    let svg =
-        draw(Kind::Ramachandran, &source, &Options { evaluations: 128, ..Options::default() })
-            .unwrap()
-            .to_inline_svg("t");
+    let svg = draw(
+        PictureKind::Ramachandran,
+        &source,
+        &Options { evaluations: 128, ..Options::default() },
+    )
+    .unwrap()
+    .to_inline_svg("t");
     let drawn = svg.lines().find(|l| l.contains("<text") && l.contains("A title")).unwrap();
     assert!(drawn.contains('…'), "{drawn}");
 }

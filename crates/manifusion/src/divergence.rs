@@ -12,7 +12,7 @@
 
 use crate::error::{ShapeError, SolveError};
 use crate::linalg::{axpy, dot, orthonormalise_rows, scratch};
-use crate::manifold::{Kind, Manifold};
+use crate::manifold::{Family, Manifold};
 use crate::rng::Streams;
 use crate::rows::{Rows, expect_len};
 
@@ -86,7 +86,10 @@ impl Estimator {
                 "its point map is not the closest point; use the frame or Hutchinson",
             ),
             Self::Intrinsic
-                if !matches!(manifold.kind(), Kind::Sphere { dim: 2 } | Kind::Torus { .. }) =>
+                if !matches!(
+                    manifold.family(),
+                    Family::Sphere { dim: 2 } | Family::Torus { .. }
+                ) =>
             {
                 unsupported(
                     "the divergence in intrinsic coordinates",
@@ -267,7 +270,7 @@ fn closest_point_directions(
 
 /// Coordinate directions and h from the chart's own formula `eq:riem-div-coord`.
 fn intrinsic(manifold: &dyn Manifold, x: &[f64], e: &mut [f64], h: &mut [f64]) {
-    if matches!(manifold.kind(), Kind::Torus { .. }) {
+    if matches!(manifold.family(), Family::Torus { .. }) {
         // x = (cos θ, sin θ, …), |G| = 1: the divergence is Σ ∂θⱼ⟨f, ∂x/∂θⱼ⟩ and ∂²x/∂θⱼ² = −x.
         manifold.frame(x, e);
         manifold.mean_curvature(x, h);

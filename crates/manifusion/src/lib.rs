@@ -38,7 +38,7 @@ pub mod density;
 pub mod divergence;
 pub mod error;
 pub mod field;
-pub mod kernel;
+pub mod heat_kernel;
 pub mod likelihood;
 pub mod linalg;
 pub mod loss;

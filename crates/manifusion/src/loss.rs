@@ -2,7 +2,7 @@
 
 use crate::divergence::{Estimator, Probes};
 use crate::error::SolveError;
-use crate::kernel::TransitionKernel;
+use crate::heat_kernel::TransitionKernel;
 use crate::linalg::{axpy, dot, scale, scratch};
 use crate::manifold::{LogCoordinates, Manifold};
 use crate::nn::{Directions, FieldInput, RowLoss, ShardCotangents, ShardValues};

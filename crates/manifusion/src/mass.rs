@@ -7,7 +7,7 @@ use std::f64::consts::{PI, TAU};
 
 use crate::density::Density;
 use crate::error::SolveError;
-use crate::manifold::{Kind, Manifold};
+use crate::manifold::{Family, Manifold};
 use crate::prior::Prior;
 use crate::rng::Streams;
 use crate::rows::Rows;
@@ -135,10 +135,10 @@ pub fn importance(
 
 /// Points and weights of a rule with at most about `budget` points.
 fn grid(manifold: &dyn Manifold, budget: usize) -> Option<(Vec<f64>, Vec<f64>)> {
-    match manifold.kind() {
-        Kind::Torus { dim } if dim <= 3 => Some(torus_grid(dim, budget)),
-        Kind::Sphere { dim: 1 } => Some(torus_grid(1, budget)),
-        Kind::Sphere { dim: 2 } => Some(sphere_grid(budget)),
+    match manifold.family() {
+        Family::Torus { dim } if dim <= 3 => Some(torus_grid(dim, budget)),
+        Family::Sphere { dim: 1 } => Some(torus_grid(1, budget)),
+        Family::Sphere { dim: 2 } => Some(sphere_grid(budget)),
         _ => None,
     }
 }

@@ -9,7 +9,7 @@ use std::f64::consts::PI;
 use common::{golden, number, rows};
 use manifusion::check::sample_points;
 use manifusion::error::SolveError;
-use manifusion::kernel::{SphereKernel, TransitionKernel, rotation_kernel, wrapped_normal};
+use manifusion::heat_kernel::{SphereKernel, TransitionKernel, rotation_kernel, wrapped_normal};
 use manifusion::manifold::parse;
 use manifusion::path::AncestralProcess;
 use manifusion::prior::default_prior;

@@ -11,7 +11,7 @@ use manifusion::data::Synthetic;
 use manifusion::density::Density;
 use manifusion::divergence::Estimator;
 use manifusion::field::{Field, FieldValues};
-use manifusion::kernel::TransitionKernel;
+use manifusion::heat_kernel::TransitionKernel;
 use manifusion::likelihood::{OdeLikelihoodOptions, log_density};
 use manifusion::linalg::log_sum_exp;
 use manifusion::manifold::{Hyperboloid, Lorentz, Manifold, Metric, parse};

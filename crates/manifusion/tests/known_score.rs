@@ -10,7 +10,7 @@ use common::{kolmogorov_smirnov, mean_se};
 use manifusion::divergence::{Estimator, ProbeLaw};
 use manifusion::error::SolveError;
 use manifusion::field::{Field, PriorScore};
-use manifusion::kernel::TransitionKernel;
+use manifusion::heat_kernel::TransitionKernel;
 use manifusion::likelihood::{
     BoundOptions, OdeLikelihoodOptions, bounds, feynman_kac, log_density,
 };

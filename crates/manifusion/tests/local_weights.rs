@@ -8,7 +8,7 @@ use std::sync::Arc;
 use common::mean_se;
 use manifusion::check::sample_points;
 use manifusion::density::Density;
-use manifusion::kernel::TransitionKernel;
+use manifusion::heat_kernel::TransitionKernel;
 use manifusion::manifold::parse;
 use manifusion::mixture::{KernelMixture, MixtureOptions};
 use manifusion::path::{NoisingPath, PathChoice};

@@ -163,8 +163,8 @@ impl Manifold for LorentzProjection {
     fn project_point(&self, x: &mut [f64]) -> Result<(), PointError> {
         self.0.project_point(x)
     }
-    fn kind(&self) -> manifusion::manifold::Kind {
-        self.0.kind()
+    fn family(&self) -> manifusion::manifold::Family {
+        self.0.family()
     }
 }
 
@@ -210,8 +210,8 @@ impl Manifold for HalfCurvature {
             *h *= 0.5;
         }
     }
-    fn kind(&self) -> manifusion::manifold::Kind {
-        self.0.kind()
+    fn family(&self) -> manifusion::manifold::Family {
+        self.0.family()
     }
 }
 

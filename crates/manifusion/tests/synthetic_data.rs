@@ -6,7 +6,7 @@ mod common;
 
 use common::mean_se;
 use manifusion::data::{SYNTHETIC_NAMES, Synthetic};
-use manifusion::manifold::{Hyperboloid, Kind, Lorentz, parse};
+use manifusion::manifold::{Family, Hyperboloid, Lorentz, parse};
 use manifusion::prior::default_prior;
 use manifusion::rng::Streams;
 
@@ -20,7 +20,7 @@ fn wide_draws(set: &Synthetic, n: usize) -> Vec<(Vec<f64>, f64)> {
         .map(|i| {
             let mut stream = streams.stream(i as u64, 0);
             let mut x = vec![0.0; m];
-            if let Kind::Hyperboloid { dim, curvature, .. } = manifold.kind() {
+            if let Family::Hyperboloid { dim, curvature, .. } = manifold.family() {
                 // exp₀ of a wide Gaussian: the sets reach radius 4.
                 let space = Lorentz::new(dim, curvature).unwrap();
                 let (origin, std) = (vec![1.0, 0.0, 0.0], [2.2, 2.2]);

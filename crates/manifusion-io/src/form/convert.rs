@@ -3,7 +3,7 @@
 use std::f64::consts::TAU;
 
 use manifusion::linalg::rotation_matrix;
-use manifusion::manifold::{Kind, Manifold};
+use manifusion::manifold::{Family, Manifold};
 
 use super::rotation::{
     bunge_of_quaternion, length, quaternion_of_bunge, quaternion_of_matrix, quaternion_of_rotvec,
@@ -65,7 +65,7 @@ pub(crate) fn to_point(
 /// Onto the manifold: by its point map, on a hyperboloid by its height, which keeps more digits far out. −0 becomes 0, so that
 /// equal points are equal bits.
 fn settle(manifold: &dyn Manifold, point: &mut [f64]) -> Result<(), String> {
-    if let Kind::Hyperboloid { curvature, .. } = manifold.kind() {
+    if let Family::Hyperboloid { curvature, .. } = manifold.family() {
         point[0] = radius(curvature).hypot(length(&point[1..]));
     } else {
         manifold.project_point(point).map_err(|e| e.to_string())?;
@@ -163,7 +163,7 @@ fn from_angles(
     angles: impl Iterator<Item = (f64, f64)>,
     point: &mut [f64],
 ) {
-    let is_matrix = matches!(manifold.kind(), Kind::Orthogonal { .. });
+    let is_matrix = matches!(manifold.family(), Family::Orthogonal { .. });
     for ((sin, cos), point) in angles.zip(point.chunks_exact_mut(if is_matrix { 4 } else { 2 })) {
         if is_matrix {
             point.copy_from_slice(&[cos, -sin, sin, cos]);
@@ -174,7 +174,7 @@ fn from_angles(
 }
 
 fn angles(manifold: &dyn Manifold, point: &[f64], row: &mut [f64]) {
-    if matches!(manifold.kind(), Kind::Orthogonal { .. }) {
+    if matches!(manifold.family(), Family::Orthogonal { .. }) {
         row[0] = point[2].atan2(point[0]);
         return;
     }
@@ -197,8 +197,8 @@ fn from_quaternion(q: [f64; 4], point: &mut [f64]) -> Result<f64, String> {
 
 /// K of a hyperboloid; only its forms ask.
 fn curvature(manifold: &dyn Manifold) -> f64 {
-    match manifold.kind() {
-        Kind::Hyperboloid { curvature, .. } => curvature,
+    match manifold.family() {
+        Family::Hyperboloid { curvature, .. } => curvature,
         _ => -1.0,
     }
 }
@@ -258,7 +258,7 @@ fn from_ambient(manifold: &dyn Manifold, row: &[f64], point: &mut [f64]) -> Resu
     if let Some(value) = row.iter().find(|v| !v.is_finite()) {
         return Err(format!("the coordinate {value} is not finite"));
     }
-    if matches!(manifold.kind(), Kind::Hyperboloid { .. }) {
+    if matches!(manifold.family(), Family::Hyperboloid { .. }) {
         return from_lorentz(manifold, row, point);
     }
     if !manifold.factors().is_empty() {
@@ -284,11 +284,11 @@ fn from_ambient(manifold: &dyn Manifold, row: &[f64], point: &mut [f64]) -> Resu
 
 fn off_manifold(manifold: &dyn Manifold, row: &[f64], residual: f64) -> String {
     let name = manifold.name();
-    match manifold.kind() {
-        Kind::Sphere { .. } => {
+    match manifold.family() {
+        Family::Sphere { .. } => {
             format!("the vector's length is {:.6}, not 1 within {TOLERANCE}", length(row))
         }
-        Kind::Orthogonal { n, special: true } if is_reflection(row, n) => {
+        Family::Orthogonal { n, special: true } if is_reflection(row, n) => {
             format!("the matrix has determinant -1, a reflection and not a point of {name}")
         }
         _ => format!("the row is off {name} by {residual:.3e}, more than {TOLERANCE}"),

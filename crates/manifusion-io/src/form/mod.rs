@@ -5,7 +5,7 @@ mod guess;
 mod names;
 mod rotation;
 
-use manifusion::manifold::{Kind, Manifold};
+use manifusion::manifold::{Family, Manifold};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -100,14 +100,14 @@ impl Form {
 
     /// The forms that describe points of a manifold, the particular ones before `ambient`.
     pub fn of(manifold: &dyn Manifold) -> Vec<Self> {
-        let mut forms = match manifold.kind() {
-            Kind::Sphere { dim: 1 }
-            | Kind::Torus { .. }
-            | Kind::Orthogonal { n: 2, special: true } => {
+        let mut forms = match manifold.family() {
+            Family::Sphere { dim: 1 }
+            | Family::Torus { .. }
+            | Family::Orthogonal { n: 2, special: true } => {
                 vec![Self::AnglesDeg, Self::AnglesRad]
             }
-            Kind::Sphere { dim: 2 } => vec![Self::LatLon, Self::LonLat, Self::Xyz],
-            Kind::Orthogonal { n: 3, special: true } => vec![
+            Family::Sphere { dim: 2 } => vec![Self::LatLon, Self::LonLat, Self::Xyz],
+            Family::Orthogonal { n: 3, special: true } => vec![
                 Self::Quaternion,
                 Self::QuaternionXyzw,
                 Self::Matrix,
@@ -115,11 +115,11 @@ impl Form {
                 Self::EulerRad,
                 Self::Rotvec,
             ],
-            Kind::Orthogonal { .. } => vec![Self::Matrix],
-            Kind::Hyperboloid { dim: 2, .. } => vec![Self::Lorentz, Self::Polar, Self::Poincare],
-            Kind::Hyperboloid { .. } => vec![Self::Lorentz, Self::Poincare],
-            Kind::Euclidean { dim: 3 } => vec![Self::Xyz],
-            Kind::Other if manifold.ambient_dim() == 3 => vec![Self::Xyz],
+            Family::Orthogonal { .. } => vec![Self::Matrix],
+            Family::Hyperboloid { dim: 2, .. } => vec![Self::Lorentz, Self::Polar, Self::Poincare],
+            Family::Hyperboloid { .. } => vec![Self::Lorentz, Self::Poincare],
+            Family::Euclidean { dim: 3 } => vec![Self::Xyz],
+            Family::Other if manifold.ambient_dim() == 3 => vec![Self::Xyz],
             _ => vec![],
         };
         forms.push(Self::Ambient);

@@ -1,6 +1,6 @@
 //! The names of columns: what is recognised, and what is written.
 
-use manifusion::manifold::{Kind, Manifold};
+use manifusion::manifold::{Family, Manifold};
 use std::collections::HashSet;
 
 use super::{Form, Part};
@@ -118,8 +118,8 @@ pub(super) fn patterns(form: Form, manifold: &dyn Manifold) -> Vec<Vec<String>> 
         Form::Polar => {
             fixed(&[&["r", "theta"], &["r", "phi"], &["radius", "theta"], &["rho", "theta"]])
         }
-        Form::Ambient => vec![match manifold.kind() {
-            Kind::Torus { dim } => {
+        Form::Ambient => vec![match manifold.family() {
+            Family::Torus { dim } => {
                 (1..=dim).flat_map(|i| [format!("cos{i}"), format!("sin{i}")]).collect()
             }
             _ => numbered("x", 1, m),

@@ -74,7 +74,7 @@ fn read_checked(bytes: Vec<u8>, limits: &Limits) -> Result<Table, DataError> {
         let kind = if unread {
             Err("text in a delta encoding".to_owned())
         } else {
-            Kind::of(&description)
+            Family::of(&description)
         };
         let values = match kind {
             Err(kind) => Values::Unread(kind),
@@ -177,13 +177,13 @@ fn check_place(chunk: &ColumnChunkMetaData, size: u64) -> Result<(), DataError> 
 
 /// How a column's values become numbers or text.
 #[derive(Clone, Copy, PartialEq)]
-enum Kind {
+enum Family {
     Number,
     Unsigned,
     Text,
 }
 
-impl Kind {
+impl Family {
     /// The kind, or the name of what is not read.
     fn of(column: &ColumnDescriptor) -> Result<Self, String> {
         if column.max_rep_level() > 0 {
@@ -216,16 +216,19 @@ impl Kind {
 
 /// A column as it grows.
 struct Sink {
-    kind: Kind,
+    kind: Family,
     values: Values,
     text_bytes: u64,
     text_limit: u64,
 }
 
 impl Sink {
-    fn new(kind: Kind, text_limit: u64, text_bytes: u64) -> Self {
-        let values =
-            if kind == Kind::Text { Values::Text(Vec::new()) } else { Values::Numbers(Vec::new()) };
+    fn new(kind: Family, text_limit: u64, text_bytes: u64) -> Self {
+        let values = if kind == Family::Text {
+            Values::Text(Vec::new())
+        } else {
+            Values::Numbers(Vec::new())
+        };
         Self { kind, values, text_bytes, text_limit }
     }
 
@@ -235,7 +238,7 @@ impl Sink {
         description: &ColumnDescriptor,
         expected: usize,
     ) -> Result<(), DataError> {
-        let unsigned = self.kind == Kind::Unsigned;
+        let unsigned = self.kind == Family::Unsigned;
         let most = description.max_def_level();
         match column {
             ColumnReader::BoolColumnReader(r) => {

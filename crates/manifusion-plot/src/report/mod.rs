@@ -12,7 +12,7 @@ use serde_json::Value as Json;
 
 use crate::error::{PlotError, Result, check_writable, write_file};
 use crate::grid::Grid;
-use crate::source::{Kind, Options, PlotSource};
+use crate::source::{Options, PictureKind, PlotSource};
 use crate::svg::escape;
 use crate::text;
 
@@ -128,10 +128,10 @@ fn findings(findings: &[String]) -> String {
 
 fn pictures(source: &PlotSource<'_>, options: &Options) -> Result<String> {
     let mut html = String::new();
-    if let Some(sentence) = Kind::without_own_picture(source.manifold) {
+    if let Some(sentence) = PictureKind::without_own_picture(source.manifold) {
         let _ = writeln!(html, "<p>{}.</p>", escape(&sentence));
     }
-    let kinds = Kind::all_for(source);
+    let kinds = PictureKind::all_for(source);
     for kind in &kinds {
         let picture = crate::draw(*kind, source, options)?;
         let _ = writeln!(
@@ -148,27 +148,27 @@ fn pictures(source: &PlotSource<'_>, options: &Options) -> Result<String> {
     Ok(html)
 }
 
-fn caption(kind: Kind) -> &'static str {
+fn caption(kind: PictureKind) -> &'static str {
     match kind {
-        Kind::Map(_) => {
+        PictureKind::Map(_) => {
             "The density on a map. Colours end where all but 0.1 % of the mass lies above; the arrow says that lower values occur."
         }
-        Kind::Ramachandran | Kind::Plane => {
+        PictureKind::Ramachandran | PictureKind::Plane => {
             "The density with the smallest regions that hold 50, 90 and 95 % of its mass. Colours end where all but 0.1 % of the mass lies above."
         }
-        Kind::Corner => {
+        PictureKind::Corner => {
             "Every pair of angles. A good model makes the picture symmetric about its diagonal."
         }
-        Kind::Disk => {
+        PictureKind::Disk => {
             "The Poincaré disk: data above, the learned density below, with the smallest regions that hold 50, 90 and 95 % of its mass."
         }
-        Kind::Euler | Kind::Axes | Kind::Rotations => {
+        PictureKind::Euler | PictureKind::Axes | PictureKind::Rotations => {
             "Rotations by axis and angle, and by Euler angles. A good model makes data and samples look alike."
         }
-        Kind::Distances => {
+        PictureKind::Distances => {
             "How far pairs of points are apart, in the data and among samples of the model. The two lines agree for a good model."
         }
-        Kind::Curves => {
+        PictureKind::Curves => {
             "How the training went. A proposal q(s) that fits keeps the variance of the loss's estimator below that of uniform times."
         }
     }

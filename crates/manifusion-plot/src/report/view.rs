@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use manifusion::manifold::Kind as Space;
+use manifusion::manifold::Family;
 use manifusion::rows::Rows;
 use serde_json::{Map, Value as Json, json};
 
@@ -87,12 +87,12 @@ fn grid_json(grid: &Grid) -> Json {
 
 impl View {
     pub(crate) fn new(source: &PlotSource<'_>) -> Result<Self> {
-        let scene = match source.manifold.kind() {
-            Space::Sphere { dim: 2 } => Some(Scene::Globe),
-            Space::Torus { dim } if dim >= 2 => Some(Scene::Torus),
-            Space::Hyperboloid { dim: 2, .. } => Some(Scene::Disk),
-            Space::Euclidean { dim: 2 } => Some(Scene::Plane),
-            Space::Orthogonal { n: 3, special: true } => Some(Scene::Ball),
+        let scene = match source.manifold.family() {
+            Family::Sphere { dim: 2 } => Some(Scene::Globe),
+            Family::Torus { dim } if dim >= 2 => Some(Scene::Torus),
+            Family::Hyperboloid { dim: 2, .. } => Some(Scene::Disk),
+            Family::Euclidean { dim: 2 } => Some(Scene::Plane),
+            Family::Orthogonal { n: 3, special: true } => Some(Scene::Ball),
             _ => None,
         };
         let has_coast = scene == Some(Scene::Globe) && source.geographic;
@@ -154,7 +154,7 @@ impl View {
                 self.set("axis_names", names);
             }
             Scene::Disk => {
-                if let Space::Hyperboloid { curvature, .. } = source.manifold.kind() {
+                if let Family::Hyperboloid { curvature, .. } = source.manifold.family() {
                     self.set("curvature", curvature);
                 }
             }
@@ -328,8 +328,8 @@ fn coordinates(scene: Scene, source: &PlotSource<'_>, x: &[f64]) -> Vec<f64> {
             vec![lon / PI, lat / FRAC_PI_2]
         }
         Scene::Torus => x.chunks_exact(2).map(|c| c[1].atan2(c[0]) / PI).collect(),
-        Scene::Disk => match source.manifold.kind() {
-            Space::Hyperboloid { curvature, .. } => to_disk(x, curvature).to_vec(),
+        Scene::Disk => match source.manifold.family() {
+            Family::Hyperboloid { curvature, .. } => to_disk(x, curvature).to_vec(),
             _ => Vec::new(),
         },
         Scene::Plane => source.grid.map_or_else(Vec::new, |grid| {

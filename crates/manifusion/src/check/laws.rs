@@ -3,7 +3,7 @@
 use super::Check;
 use crate::error::SolveError;
 use crate::linalg::{axpy, distance, dot, norm};
-use crate::manifold::{Kind, Manifold, Metric};
+use crate::manifold::{Family, Manifold, Metric};
 use crate::rng::Streams;
 
 /// Rounding that is allowed in an identity between numbers of size 1.
@@ -43,7 +43,7 @@ pub(super) fn check(manifold: &dyn Manifold, points: &[f64], streams: &Streams) 
         checks.push(Check::new("H against differences of P", worst.curvature, 1e-6));
         checks.push(Check::new("H against second differences of pi", worst.acceleration, 1e-5));
     }
-    if let Kind::Hyperboloid { dim, curvature, metric: Metric::Lorentz } = manifold.kind() {
+    if let Family::Hyperboloid { dim, curvature, metric: Metric::Lorentz } = manifold.family() {
         let rate = dim as f64 * -curvature;
         let mut worst = 0.0;
         for (i, x) in points.chunks_exact(m).enumerate() {

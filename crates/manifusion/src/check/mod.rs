@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use crate::error::{PointError, SolveError};
 use crate::linalg::scale;
-use crate::manifold::{Hyperboloid, Kind, Manifold};
+use crate::manifold::{Family, Hyperboloid, Manifold};
 use crate::prior::{HyperbolicNormal, Prior};
 use crate::rng::{Stream, Streams};
 
@@ -126,8 +126,8 @@ fn sample_point(
     stream: &mut Stream,
     x: &mut [f64],
 ) -> Result<(), PointError> {
-    match manifold.kind() {
-        Kind::Product => {
+    match manifold.family() {
+        Family::Product => {
             let mut at = 0;
             for factor in manifold.factors() {
                 let end = at + factor.ambient_dim();
@@ -136,7 +136,7 @@ fn sample_point(
             }
             return Ok(());
         }
-        Kind::Hyperboloid { dim, curvature, metric } => {
+        Family::Hyperboloid { dim, curvature, metric } => {
             let space = Hyperboloid::valid(dim, curvature, metric);
             return HyperbolicNormal::new(space).sample(stream, x);
         }

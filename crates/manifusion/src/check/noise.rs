@@ -27,7 +27,8 @@ pub(super) fn check(
     let m = manifold.ambient_dim();
     // Only the drift matters here: a manifold without a closed-form volume is taken as driftless, which spares the
     // long run for its volume.
-    let closed = manifold.log_volume().is_some() || manifold.kind() != crate::manifold::Kind::Other;
+    let closed =
+        manifold.log_volume().is_some() || manifold.family() != crate::manifold::Family::Other;
     let prior: Arc<dyn Prior> = if closed { default_prior(manifold)? } else { Arc::new(Driftless) };
     let start = &points[..m];
     let mut checks = Vec::new();

@@ -7,9 +7,9 @@ use std::f64::consts::{PI, TAU};
 use std::sync::Arc;
 
 use crate::error::{PointError, SpecError};
-use crate::kernel::{rotation_kernel, wrapped_normal};
+use crate::heat_kernel::{rotation_kernel, wrapped_normal};
 use crate::linalg::{dot, log_sum_exp, norm, rotation_matrix, scale, times};
-use crate::manifold::{Hyperboloid, Kind, Lorentz, Manifold, Metric, parse};
+use crate::manifold::{Family, Hyperboloid, Lorentz, Manifold, Metric, parse};
 use crate::rng::{Stream, Streams};
 
 /// Names that [`Synthetic::new`] understands.
@@ -109,8 +109,8 @@ impl Synthetic {
         }
         if let (
             Law::Hyperbolic(space, _) | Law::HyperbolicPlane(space, _),
-            Kind::Hyperboloid { metric, .. },
-        ) = (&mut self.law, manifold.kind())
+            Family::Hyperboloid { metric, .. },
+        ) = (&mut self.law, manifold.family())
         {
             let points = space.points().with_metric(metric);
             if points.name() == manifold.name() {

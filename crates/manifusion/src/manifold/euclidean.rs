@@ -1,6 +1,6 @@
 //! Flat space ℝ^d, where the framework reduces to ordinary diffusion models.
 
-use super::{Kind, MAX_DIM, Manifold, check_dim, check_finite};
+use super::{Family, MAX_DIM, Manifold, check_dim, check_finite};
 use crate::error::{PointError, SpecError};
 
 /// ℝ^d.
@@ -54,7 +54,7 @@ impl Manifold for Euclidean {
         true
     }
 
-    fn kind(&self) -> Kind {
-        Kind::Euclidean { dim: self.dim }
+    fn family(&self) -> Family {
+        Family::Euclidean { dim: self.dim }
     }
 }

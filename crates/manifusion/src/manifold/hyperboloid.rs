@@ -2,7 +2,7 @@
 //! models it (appendix `app:hyperbolics`), or with the Lorentz metric g_L, its named alternative, for data far from the origin.
 
 use super::sphere::reflected_frame;
-use super::{Kind, MAX_DIM, Manifold, check_dim, check_finite};
+use super::{Family, MAX_DIM, Manifold, check_dim, check_finite};
 use crate::error::{PointError, SpecError};
 use crate::linalg::{axpy, dot, scale, scratch};
 
@@ -40,7 +40,7 @@ impl Hyperboloid {
         Ok(Self::valid(dim, curvature, Metric::Euclidean))
     }
 
-    /// The space of a [`Kind`], whose parameters have been checked.
+    /// The space of a [`Family`], whose parameters have been checked.
     pub(crate) fn valid(dim: usize, curvature: f64, metric: Metric) -> Self {
         Self { dim, curvature, closest: false, metric }
     }
@@ -291,7 +291,7 @@ impl Manifold for Hyperboloid {
         self.closest && self.metric == Metric::Euclidean
     }
 
-    fn kind(&self) -> Kind {
-        Kind::Hyperboloid { dim: self.dim, curvature: self.curvature, metric: self.metric }
+    fn family(&self) -> Family {
+        Family::Hyperboloid { dim: self.dim, curvature: self.curvature, metric: self.metric }
     }
 }

@@ -1,7 +1,7 @@
 //! Coordinates in which a network sees a point. Those of the hyperboloid grow like e^r, which no network likes; the logarithm at the
 //! origin grows like r.
 
-use super::{Hyperboloid, Kind, Lorentz, Manifold};
+use super::{Family, Hyperboloid, Lorentz, Manifold};
 use crate::linalg::{axpy, dot, scratch};
 
 /// x ↦ (log(√|K| x₀), log₀ x) on the hyperboloids among a manifold's factors, the identity elsewhere: a smooth map with as many
@@ -34,7 +34,7 @@ impl LogCoordinates {
 }
 
 fn collect(manifold: &dyn Manifold, start: usize, blocks: &mut Vec<(usize, Hyperboloid)>) {
-    if let Kind::Hyperboloid { dim, curvature, metric } = manifold.kind() {
+    if let Family::Hyperboloid { dim, curvature, metric } = manifold.family() {
         blocks.push((start, Hyperboloid::valid(dim, curvature, metric)));
     }
     let mut at = start;

@@ -128,8 +128,8 @@ pub trait Manifold: Debug + Send + Sync {
     }
 
     /// Which space this is, for what only holds on particular ones (exact noise, kernels, priors).
-    fn kind(&self) -> Kind {
-        Kind::Other
+    fn family(&self) -> Family {
+        Family::Other
     }
 
     /// The factors of a product, in order of their coordinates; empty for everything else.
@@ -152,7 +152,7 @@ pub trait Manifold: Debug + Send + Sync {
 /// The spaces about which more is known than their projection.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum Kind {
+pub enum Family {
     /// The unit sphere S^d.
     Sphere {
         /// d

@@ -3,7 +3,7 @@
 use std::f64::consts::FRAC_1_SQRT_2;
 
 use super::stiefel::{orthonormality_defect, rank_error, stiefel_log_volume};
-use super::{Kind, MAX_MATRIX, Manifold, check_dim, check_finite, project_gaussian};
+use super::{Family, MAX_MATRIX, Manifold, check_dim, check_finite, project_gaussian};
 use crate::error::{PointError, SpecError};
 use crate::linalg::{Determinant, determinant, polar, scratch};
 use crate::rng::Stream;
@@ -104,7 +104,7 @@ impl Manifold for Orthogonal {
         project_gaussian(self, stream, x)
     }
 
-    fn kind(&self) -> Kind {
-        Kind::Orthogonal { n: self.n, special: self.special }
+    fn family(&self) -> Family {
+        Family::Orthogonal { n: self.n, special: self.special }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Kind, Manifold};
+use super::{Family, Manifold};
 use crate::error::{PointError, SpecError};
 use crate::rng::Stream;
 
@@ -126,8 +126,8 @@ impl Manifold for Product {
         Ok(true)
     }
 
-    fn kind(&self) -> Kind {
-        Kind::Product
+    fn family(&self) -> Family {
+        Family::Product
     }
 
     fn factors(&self) -> &[Arc<dyn Manifold>] {

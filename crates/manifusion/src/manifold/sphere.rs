@@ -2,7 +2,7 @@
 
 use std::f64::consts::PI;
 
-use super::{Kind, MAX_DIM, Manifold, check_dim, project_gaussian};
+use super::{Family, MAX_DIM, Manifold, check_dim, project_gaussian};
 use crate::error::{PointError, SpecError};
 use crate::linalg::{axpy, dot, norm, scale};
 use crate::rng::Stream;
@@ -104,8 +104,8 @@ impl Manifold for Sphere {
         project_gaussian(self, stream, x)
     }
 
-    fn kind(&self) -> Kind {
-        Kind::Sphere { dim: self.dim }
+    fn family(&self) -> Family {
+        Family::Sphere { dim: self.dim }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::f64::consts::TAU;
 
-use super::{Kind, MAX_DIM, Manifold, check_dim, project_gaussian, sphere};
+use super::{Family, MAX_DIM, Manifold, check_dim, project_gaussian, sphere};
 use crate::error::{PointError, SpecError};
 use crate::linalg::norm;
 use crate::rng::Stream;
@@ -84,7 +84,7 @@ impl Manifold for Torus {
         project_gaussian(self, stream, x)
     }
 
-    fn kind(&self) -> Kind {
-        Kind::Torus { dim: self.dim }
+    fn family(&self) -> Family {
+        Family::Torus { dim: self.dim }
     }
 }

@@ -9,7 +9,7 @@ use super::tree::View;
 use super::{KernelMixture, Law, no_noise};
 use crate::error::SolveError;
 use crate::field::Field;
-use crate::kernel::check_time;
+use crate::heat_kernel::check_time;
 use crate::linalg::scratch;
 use crate::manifold::Manifold;
 use crate::parallel;

@@ -22,7 +22,7 @@ pub use guide::{Folds, Guide};
 use crate::density::Density;
 use crate::error::SolveError;
 use crate::linalg::{norm, scale};
-use crate::manifold::{Hyperboloid, Kind, Lorentz, Manifold};
+use crate::manifold::{Family, Hyperboloid, Lorentz, Manifold};
 use crate::parallel;
 use crate::path::{NoisingPath, PathChoice};
 use crate::prior::Prior;
@@ -538,7 +538,7 @@ fn centred(
         let (name, value) = ("number of training points", train.len() as f64);
         return Err(SolveError::Setting { name, value, expected });
     }
-    if let Kind::Hyperboloid { dim, curvature, metric } = manifold.kind() {
+    if let Family::Hyperboloid { dim, curvature, metric } = manifold.family() {
         return Ok(Centred::Wrapped(Lorentz::on(Hyperboloid::valid(dim, curvature, metric))));
     }
     Ok(Centred::Heat(Box::new(Heat::new(manifold, prior, train)?)))

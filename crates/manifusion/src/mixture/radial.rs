@@ -4,7 +4,7 @@
 use std::f64::consts::PI;
 
 use super::space::{QUATERNION_SCALE, Shape};
-use crate::kernel::SphereKernel;
+use crate::heat_kernel::SphereKernel;
 use crate::manifold::sphere_log_volume;
 
 /// Largest angle at which the polynomial of a narrow sphere kernel is used: φ² as a function of the squared chord is singular at

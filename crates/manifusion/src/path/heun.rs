@@ -2,7 +2,7 @@
 
 use super::sphere_walk;
 use crate::error::SolveError;
-use crate::manifold::{Kind, Manifold};
+use crate::manifold::{Family, Manifold};
 use crate::prior::Prior;
 use crate::rng::Streams;
 use crate::sde::{Heun, NoDrift, PriorDrift, integrate_fixed};
@@ -19,16 +19,16 @@ pub(super) fn walk(
 ) -> Result<(), SolveError> {
     // Where a step is a few dozen instructions it pays to know the manifold at compile time.
     if prior.is_driftless() {
-        match manifold.kind() {
-            Kind::Sphere { dim: 1 } | Kind::Torus { dim: 1 } => {
+        match manifold.family() {
+            Family::Sphere { dim: 1 } | Family::Torus { dim: 1 } => {
                 sphere_walk::walk::<2>(steps, streams, first_row, s, y);
                 return check_finite(s, 2, y);
             }
-            Kind::Sphere { dim: 2 } => {
+            Family::Sphere { dim: 2 } => {
                 sphere_walk::walk::<3>(steps, streams, first_row, s, y);
                 return check_finite(s, 3, y);
             }
-            Kind::Sphere { dim: 3 } => {
+            Family::Sphere { dim: 3 } => {
                 sphere_walk::walk::<4>(steps, streams, first_row, s, y);
                 return check_finite(s, 4, y);
             }

@@ -11,8 +11,8 @@ use std::sync::Arc;
 pub use ancestral::AncestralProcess;
 
 use crate::error::{ShapeError, SolveError};
-use crate::kernel::check_time;
-use crate::manifold::{Kind, Manifold, Metric};
+use crate::heat_kernel::check_time;
+use crate::manifold::{Family, Manifold, Metric};
 use crate::parallel;
 use crate::prior::{Prior, check_width};
 use crate::rng::Streams;
@@ -143,10 +143,12 @@ impl NoisingPath {
 /// Steps of the automatic choice: a hyperboloid's noise must stay well inside the light cone, whose width near the apex is 1/√|K|; with g_L
 /// there is no cone, and a step must be small against the curvature's time 1/|K|.
 fn longest_step(manifold: &dyn Manifold) -> f64 {
-    match manifold.kind() {
-        Kind::Hyperboloid { curvature, metric: Metric::Euclidean, .. } => 0.02 / (1.0 - curvature),
-        Kind::Hyperboloid { curvature, metric: Metric::Lorentz, .. } => 0.1 / (1.0 - curvature),
-        Kind::Product => manifold
+    match manifold.family() {
+        Family::Hyperboloid { curvature, metric: Metric::Euclidean, .. } => {
+            0.02 / (1.0 - curvature)
+        }
+        Family::Hyperboloid { curvature, metric: Metric::Lorentz, .. } => 0.1 / (1.0 - curvature),
+        Family::Product => manifold
             .factors()
             .iter()
             .map(|factor| longest_step(factor.as_ref()))

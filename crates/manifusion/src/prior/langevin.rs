@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::Prior;
-use crate::manifold::{Kind, Manifold};
+use crate::manifold::{Family, Manifold};
 
 /// The Langevin diffusion dY = U₀ ds + P∘dB of a prior.
 #[derive(Clone, Debug, PartialEq)]
@@ -70,8 +70,8 @@ fn collect(
     start: usize,
     blocks: &mut Vec<(Range<usize>, KnownNoise)>,
 ) -> Option<()> {
-    let noise = match (manifold.kind(), langevin) {
-        (Kind::Product, _) => {
+    let noise = match (manifold.family(), langevin) {
+        (Family::Product, _) => {
             let mut at = start;
             for (i, factor) in manifold.factors().iter().enumerate() {
                 collect(factor.as_ref(), langevin.factor(i), at, blocks)?;
@@ -79,10 +79,12 @@ fn collect(
             }
             return Some(());
         }
-        (Kind::Sphere { dim: 1 } | Kind::Torus { .. }, Langevin::Brownian) => KnownNoise::Circles,
-        (Kind::Sphere { dim }, Langevin::Brownian) => KnownNoise::Sphere { dim },
-        (Kind::Orthogonal { n: 3, special: true }, Langevin::Brownian) => KnownNoise::Rotation,
-        (Kind::Euclidean { .. }, Langevin::OrnsteinUhlenbeck) => KnownNoise::OrnsteinUhlenbeck,
+        (Family::Sphere { dim: 1 } | Family::Torus { .. }, Langevin::Brownian) => {
+            KnownNoise::Circles
+        }
+        (Family::Sphere { dim }, Langevin::Brownian) => KnownNoise::Sphere { dim },
+        (Family::Orthogonal { n: 3, special: true }, Langevin::Brownian) => KnownNoise::Rotation,
+        (Family::Euclidean { .. }, Langevin::OrnsteinUhlenbeck) => KnownNoise::OrnsteinUhlenbeck,
         _ => return None,
     };
     blocks.push((start..start + manifold.ambient_dim(), noise));

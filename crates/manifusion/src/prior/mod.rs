@@ -22,7 +22,7 @@ pub use wrapped_normal::WrappedNormal;
 
 use crate::error::{PointError, SolveError};
 use crate::linalg::{axpy, norm, scratch};
-use crate::manifold::{Hyperboloid, Kind, Manifold, Metric};
+use crate::manifold::{Family, Hyperboloid, Manifold, Metric};
 use crate::rng::Stream;
 
 /// A density on a manifold that can be sampled exactly and whose score is known.
@@ -89,9 +89,9 @@ pub(crate) fn check_width(manifold: &dyn Manifold, prior: &dyn Prior) -> Result<
 /// chart on H^d (the wrapped normal with g_L), and factor by factor on products. Level sets and user-defined types get a uniform law by a long
 /// run, which costs seconds and gives the volume with an error.
 pub fn default_prior(manifold: &Arc<dyn Manifold>) -> Result<Arc<dyn Prior>, SolveError> {
-    Ok(match manifold.kind() {
-        Kind::Euclidean { dim } => Arc::new(StandardNormal::new(dim)),
-        Kind::Hyperboloid { dim, curvature, metric } => {
+    Ok(match manifold.family() {
+        Family::Euclidean { dim } => Arc::new(StandardNormal::new(dim)),
+        Family::Hyperboloid { dim, curvature, metric } => {
             let space = Hyperboloid::valid(dim, curvature, metric);
             match metric {
                 Metric::Euclidean => Arc::new(HyperbolicNormal::new(space)),
@@ -99,7 +99,7 @@ pub fn default_prior(manifold: &Arc<dyn Manifold>) -> Result<Arc<dyn Prior>, Sol
             }
         }
         // Factor by factor, so that an O(n) among them keeps its own weights.
-        Kind::Product => {
+        Family::Product => {
             let factor = |f: &Arc<dyn Manifold>| Ok((f.ambient_dim(), default_prior(f)?));
             let factors =
                 manifold.factors().iter().map(factor).collect::<Result<_, SolveError>>()?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Langevin, Prior};
 use crate::error::{PointError, SolveError};
 use crate::linalg::determinant;
-use crate::manifold::{Kind, Manifold};
+use crate::manifold::{Family, Manifold};
 use crate::rng::Stream;
 
 /// Uniform on a manifold whose volume and exact sampler are known. On O(n), whose two components no noise joins,
@@ -26,7 +26,8 @@ impl Uniform {
         let sampled = manifold.sample_uniform(&mut stream, &mut x).unwrap_or(false);
         match manifold.log_volume() {
             Some(log_volume) if sampled => {
-                let two_parts = matches!(manifold.kind(), Kind::Orthogonal { special: false, .. });
+                let two_parts =
+                    matches!(manifold.family(), Family::Orthogonal { special: false, .. });
                 Ok(Self { manifold, log_volume, rotations: two_parts.then_some(0.5) })
             }
             _ => Err(SolveError::Unsupported {

@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use crate::error::SolveError;
 use crate::field::{Field, FrozenBelow, InLogCoordinates, PriorScore, SumField};
-use crate::kernel::TransitionKernel;
+use crate::heat_kernel::TransitionKernel;
 use crate::loss::{LossBatch, LossKind};
 use crate::manifold::{LogCoordinates, Manifold};
 use crate::mixture::Guide;
