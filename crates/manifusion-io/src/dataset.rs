@@ -1,17 +1,19 @@
 //! A file as points of a manifold, and points as a file.
 
+use manifusion::hash::sha256_hex;
 use manifusion::manifold::Manifold;
+use manifusion::points::Points;
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::f64::consts::TAU;
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::error::{BadRows, DataError, IoError};
 use crate::form::{
     Chosen, Form, Forms, Part, TOLERANCE, canonical_names, choose, from_point, to_point,
     total_width,
 };
-use crate::hash::sha256_hex;
 use crate::table::{
     Column, FileFormat, Limits, Table, join_names, read_bytes, shortened, table_from_bytes,
     write_table,
@@ -44,18 +46,14 @@ pub struct OutputForm {
 }
 
 /// Points read from a file.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Dataset {
-    /// One point after the other, on the manifold.
-    pub points: Vec<f64>,
-    /// Coordinates of a point.
-    pub width: usize,
+    /// The points, with their groups if a column has them.
+    pub points: Points,
     /// For each point its line (or row, of a binary file) from 1.
     pub lines: Vec<u64>,
     /// The columns that the coordinates came from, in the form's order.
     pub columns: Vec<usize>,
-    /// For each point its group.
-    pub groups: Option<Vec<String>>,
     /// How to write points in the same form.
     pub output: OutputForm,
     /// What was guessed about columns and form, and why.
@@ -76,7 +74,7 @@ impl Dataset {
 /// Reads the points of a manifold from a file.
 pub fn load(
     path: &Path,
-    manifold: &dyn Manifold,
+    manifold: &Arc<dyn Manifold>,
     options: &LoadOptions,
 ) -> Result<Dataset, IoError> {
     let limits = Limits::default();
@@ -90,7 +88,7 @@ pub fn load(
 /// The points of a table; `sha256` is that of the file it came from.
 pub fn dataset_from_table(
     mut table: Table,
-    manifold: &dyn Manifold,
+    manifold: &Arc<dyn Manifold>,
     options: &LoadOptions,
     sha256: String,
 ) -> Result<Dataset, DataError> {
@@ -112,8 +110,13 @@ pub fn dataset_from_table(
             Some(names.iter().map(|name| table.find(name.trim())).collect::<Result<Vec<_>, _>>()?)
         }
     };
-    let chosen = choose(&table, manifold, options.form.as_ref(), picked.as_deref(), &reserved)?;
-    let (points, largest_move) = convert(&table, manifold, &chosen)?;
+    let geometry = manifold.as_ref();
+    let chosen = choose(&table, geometry, options.form.as_ref(), picked.as_deref(), &reserved)?;
+    let (coordinates, largest_move) = convert(&table, geometry, &chosen)?;
+    let mut points = Points::on(Arc::clone(manifold), coordinates)?;
+    if let Some(groups) = groups {
+        points = points.with_groups(groups)?;
+    }
     let names = if table.has_header {
         chosen.columns.iter().map(|&i| table.columns[i].name.clone()).collect()
     } else {
@@ -121,11 +124,9 @@ pub fn dataset_from_table(
     };
     Ok(Dataset {
         points,
-        width: manifold.ambient_dim(),
         output: OutputForm { form: chosen.forms, names, format: table.format },
         lines: table.lines,
         columns: chosen.columns,
-        groups,
         note: chosen.note,
         largest_move,
         sha256,

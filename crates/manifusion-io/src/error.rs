@@ -39,6 +39,9 @@ impl IoError {
 #[derive(Clone, Debug, PartialEq, Error)]
 #[non_exhaustive]
 pub enum DataError {
+    /// Rows that are no points of the manifold, beyond what forms check themselves.
+    #[error(transparent)]
+    Points(#[from] manifusion::points::PointsError),
     /// The file is larger than the limit.
     #[error("the file has {found} bytes, more than the limit of {limit}")]
     TooLarge {
@@ -282,58 +285,4 @@ impl std::fmt::Display for BadRows {
             None => Ok(()),
         }
     }
-}
-
-/// Why rows cannot be divided into training, validation and test parts.
-#[derive(Clone, Debug, PartialEq, Error)]
-#[non_exhaustive]
-pub enum SplitError {
-    /// Fractions that are not positive or do not add up to 1.
-    #[error("the fractions {train}, {validation} and {test} must be positive and add up to 1")]
-    Fractions {
-        /// Training.
-        train: f64,
-        /// Validation.
-        validation: f64,
-        /// Test.
-        test: f64,
-    },
-    /// A part would be empty.
-    #[error(
-        "{rows} {what} are too few: the parts would have {train}, {validation} and {test} rows, and each needs at least one"
-    )]
-    TooFew {
-        /// Rows to divide.
-        rows: usize,
-        /// "rows" or "distinct rows".
-        what: &'static str,
-        /// Rows of the training part.
-        train: usize,
-        /// Rows of the validation part.
-        validation: usize,
-        /// Rows of the test part.
-        test: usize,
-    },
-    /// Groups are kept together, so three parts need three of them.
-    #[error("there are {found} groups, and whole groups in three parts need at least 3")]
-    TooFewGroups {
-        /// Groups found.
-        found: usize,
-    },
-    /// One group name per row is needed.
-    #[error("there are {groups} group names for {rows} rows")]
-    GroupCount {
-        /// Names given.
-        groups: usize,
-        /// Rows given.
-        rows: usize,
-    },
-    /// Points whose coordinates do not fill rows.
-    #[error("{found} coordinates are not rows of {width}")]
-    PointWidth {
-        /// Coordinates given.
-        found: usize,
-        /// Coordinates of a point.
-        width: usize,
-    },
 }

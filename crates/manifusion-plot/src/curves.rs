@@ -1,5 +1,6 @@
 //! How the training went: loss, validation NLL, variance of the loss's estimator, and the proposal q(s).
 
+use manifusion::train::MetricsRow;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{PlotError, Result};
@@ -9,31 +10,6 @@ use crate::source::{Options, PictureKind};
 use crate::svg::{Anchor, DATA, LABEL, SAMPLES, Svg, TICK};
 use crate::text;
 use crate::ticks::Ticks;
-
-/// One line of `metrics.jsonl`; what was not measured at a step is absent.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct MetricsRow {
-    /// Optimiser steps made.
-    pub step: u64,
-    /// Seconds since the training began.
-    #[serde(default)]
-    pub seconds: f64,
-    /// Loss of the batch.
-    #[serde(default)]
-    pub loss: Option<f64>,
-    /// Negative log-likelihood (or its bound) of the validation points, in nats.
-    #[serde(default)]
-    pub validation_nll: Option<f64>,
-    /// Variance of the loss's estimator with times drawn from the learned q.
-    #[serde(default)]
-    pub variance_proposal: Option<f64>,
-    /// The same with uniform times.
-    #[serde(default)]
-    pub variance_uniform: Option<f64>,
-    /// Effective sample size of the batch under q, as a share of the batch.
-    #[serde(default)]
-    pub effective_sample_size: Option<f64>,
-}
 
 /// Everything that was recorded while training.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]

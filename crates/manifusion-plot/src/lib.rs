@@ -76,7 +76,7 @@ mod ticks;
 
 pub use coastline::coastlines;
 pub use contours::SHARES;
-pub use curves::{MetricsRow, TrainingCurves};
+pub use curves::TrainingCurves;
 pub use error::PlotError;
 pub use geojson::{Region, highest_density_regions, save_geojson, to_geojson};
 pub use grid::{Axis, Grid, MAX_EVALUATIONS, MIN_EVALUATIONS, Wrap};

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use manifusion::density::Density;
-use manifusion::likelihood::{OdeLikelihoodOptions, log_density};
+use manifusion::flow_density::FlowOptions;
+use manifusion::likelihood::log_density;
 use manifusion::manifold::{Manifold, parse};
 use manifusion::mixture::{Folds, Guide, KernelMixture, MixtureOptions};
 use manifusion::model::Diffusion;
@@ -174,7 +175,7 @@ fn guide(
     };
     let rows = Rows::new(test, m)?;
     let start = Instant::now();
-    let found = log_density(&model, rows, &OdeLikelihoodOptions::default())?;
+    let found = log_density(&model, rows, &FlowOptions::default())?;
     let seconds = start.elapsed().as_secs_f64();
     let closed = mixture.noised_log_density(rows, s_min)?;
     let negative = |values: &[f64]| -values.iter().sum::<f64>() / values.len() as f64;

@@ -49,7 +49,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         clip: 10.0,
         ema: 0.999,
         seed: 1,
-        lanes: 2,
+        partitions: 2,
     };
     let prior = default_prior(set.manifold())?;
     let mut trainer =

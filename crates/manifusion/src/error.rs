@@ -173,6 +173,9 @@ pub enum SpecError {
 #[derive(Debug, Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum SolveError {
+    /// Stopped from outside, by [`crate::watch::Watch::stop`].
+    #[error("stopped before it was done")]
+    Stopped,
     /// Batches that do not fit together.
     #[error(transparent)]
     Shape(#[from] ShapeError),
@@ -301,7 +304,8 @@ impl SolveError {
             | Self::TooManySteps { row, .. }
             | Self::Time { row, .. }
             | Self::KernelReach { row, .. } => Some(row),
-            Self::Shape(_)
+            Self::Stopped
+            | Self::Shape(_)
             | Self::Setting { .. }
             | Self::Unsupported { .. }
             | Self::PriorWidth { .. } => None,
@@ -318,7 +322,8 @@ impl SolveError {
             | Self::TooManySteps { row, .. }
             | Self::Time { row, .. }
             | Self::KernelReach { row, .. } => *row = number(*row),
-            Self::Shape(_)
+            Self::Stopped
+            | Self::Shape(_)
             | Self::Setting { .. }
             | Self::Unsupported { .. }
             | Self::PriorWidth { .. } => {}

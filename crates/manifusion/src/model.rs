@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use crate::error::SolveError;
 use crate::field::Field;
+use crate::flow_density::{FlowDensity, FlowOptions, ProbabilityFlow};
 use crate::manifold::Manifold;
+use crate::ode::OdeOptions;
 use crate::prior::{Prior, check_width};
 use crate::rows::Rows;
 
@@ -34,6 +36,20 @@ impl Diffusion {
         }
         let expected = "0 < s_min < T < infinity";
         Err(SolveError::Setting { name: "s_min", value: self.s_min, expected })
+    }
+
+    /// The density of the equivalent ODE, λ = 1: from the data at s_min to the prior at T.
+    pub fn flow(&self, options: FlowOptions) -> FlowDensity {
+        let (score, prior) = (Arc::clone(&self.field), Arc::clone(&self.prior));
+        FlowDensity {
+            manifold: Arc::clone(&self.manifold),
+            prior: Arc::clone(&self.prior),
+            velocity: Arc::new(ProbabilityFlow { score, prior }),
+            start: self.s_min,
+            end: self.t_end,
+            options,
+            sampling: OdeOptions { rtol: 1e-4, atol: 1e-5, ..OdeOptions::default() },
+        }
     }
 
     /// An error unless every row of `x` is a finite point of the manifold.

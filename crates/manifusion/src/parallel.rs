@@ -1,11 +1,19 @@
-//! The one place where work is spread over threads: chunks of rows of a fixed size.
+//! Work on rows, spread over threads in chunks of a fixed size. (The network engine, the optimiser
+//! and the random numbers spread their own arrays, by the same rule.)
 //!
-//! Chunks do not depend on the number of threads, and random numbers depend on the row alone, so neither does any
-//! result.
+//! Chunks do not depend on the number of threads, and random numbers depend on the row alone, so neither
+//! does any result. The outermost loop of a [`crate::watch::Watch::stage`] counts its rows there.
 
 use rayon::prelude::*;
 
 use crate::error::SolveError;
+use crate::watch::Watch;
+
+/// Runs `work` on a thread of the pool: for a caller outside, every parallel part of it would have to
+/// wake a thread first.
+pub fn in_pool<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    rayon::scope(|_| work())
+}
 
 /// Runs `work(first_row, chunk)` on consecutive chunks of `rows_per_chunk` rows of `data` (rows of `width`). The error
 /// of the lowest failing chunk is returned, with its row counted from the start of the batch.
@@ -18,9 +26,17 @@ pub fn for_each_chunk<F>(
 where
     F: Fn(usize, &mut [f64]) -> Result<(), SolveError> + Sync,
 {
+    let watch = Watch::take();
+    watch.begin((data.len() / width) as u64);
     let run = |(index, chunk): (usize, &mut [f64])| {
+        if watch.is_stopped() {
+            return Some(SolveError::Stopped);
+        }
         let first = index * rows_per_chunk;
-        work(first, chunk).err().map(|error| error.map_row(|row| row + first))
+        let rows = (chunk.len() / width) as u64;
+        let failure = work(first, chunk).err().map(|error| error.map_row(|row| row + first));
+        watch.advance(rows);
+        failure
     };
     // All chunks run, so that the reported error does not depend on timing either.
     let failures: Option<SolveError> = data
@@ -29,4 +45,50 @@ where
         .filter_map(run)
         .reduce_with(|a, b| if a.row() <= b.row() { a } else { b });
     failures.map_or(Ok(()), Err)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ops::ControlFlow;
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    #[test]
+    fn a_stage_counts_the_rows_of_its_outermost_loop() {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let sink = Arc::clone(&seen);
+        let watch = Watch::new(move |progress| {
+            sink.lock().unwrap().push((progress.stage, progress.done, progress.total));
+            ControlFlow::Continue(())
+        });
+        let inner = |_: usize, _: &mut [f64]| Ok(());
+        let outer = |_: usize, chunk: &mut [f64]| for_each_chunk(chunk, 1, 1, inner);
+        let mut data = vec![0.0; 20];
+        watch.stage("rows", || for_each_chunk(&mut data, 2, 3, outer)).unwrap();
+        let seen = seen.lock().unwrap();
+        assert_eq!(seen.first(), Some(&("rows", 0, 0)));
+        assert_eq!(seen.iter().map(|s| s.1).max(), Some(10));
+        assert!(seen[1..].iter().all(|s| s.2 == 10), "{seen:?}");
+        // Outside the stage nothing is counted.
+        let count = seen.len();
+        for_each_chunk(&mut data, 2, 3, outer).unwrap();
+        assert_eq!(seen.len(), count);
+    }
+
+    #[test]
+    fn a_watch_stops_the_work() {
+        let watch = Watch::new(|progress| match progress.done {
+            0..4 => ControlFlow::Continue(()),
+            _ => ControlFlow::Break(()),
+        });
+        let mut data = vec![0.0; 1000];
+        let work = |_: usize, chunk: &mut [f64]| {
+            chunk.fill(1.0);
+            Ok(())
+        };
+        let found = watch.stage("rows", || for_each_chunk(&mut data, 1, 1, work));
+        assert_eq!(found, Err(SolveError::Stopped));
+        assert!(data.iter().sum::<f64>() < 1000.0);
+    }
 }

@@ -33,6 +33,12 @@ impl<'a> Rows<'a> {
         Ok(Self { data, width })
     }
 
+    /// A view of data that are known to be rows of `width` numbers.
+    pub(crate) fn of_whole(data: &'a [f64], width: usize) -> Self {
+        debug_assert!(check(data.len(), width).is_ok());
+        Self { data, width }
+    }
+
     /// Number of rows.
     pub fn len(&self) -> usize {
         self.data.len() / self.width

@@ -5,10 +5,11 @@
 
 use crate::brownian::{BrownianTree, Clock};
 use crate::divergence::Estimator;
-use crate::error::{PointError, ShapeError, SolveError};
+use crate::error::{ShapeError, SolveError};
 use crate::field::FieldValues;
+use crate::flow_density::{FlowOptions, draw_prior};
 use crate::model::Diffusion;
-use crate::ode::{self, DOPRI5, OdeOptions, OdeSystem};
+use crate::ode::OdeOptions;
 use crate::parallel;
 use crate::rng::Streams;
 use crate::rows::{Rows, RowsMut};
@@ -30,7 +31,9 @@ pub struct SampleOptions {
 /// The time grid of a sampler.
 #[derive(Clone, Copy, Debug)]
 pub enum Steps {
-    /// 2^level steps, equal in log s.
+    /// 512 Heun steps for λ < 1; dopri5 to a tolerance that samples do not show for λ = 1.
+    Automatic,
+    /// 2^level Heun steps, equal in log s, for every λ.
     Fixed {
         /// log₂ of the number of steps.
         level: u32,
@@ -39,9 +42,12 @@ pub enum Steps {
     Adaptive(AdaptiveOptions),
 }
 
+/// log₂ of the steps that are made where nothing else was asked for.
+const AUTOMATIC_LEVEL: u32 = 9;
+
 impl Default for SampleOptions {
     fn default() -> Self {
-        Self { lambda: 0.0, steps: Steps::Fixed { level: 9 }, seed: 0, chunk: 64 }
+        Self { lambda: 0.0, steps: Steps::Automatic, seed: 0, chunk: 64 }
     }
 }
 
@@ -84,33 +90,6 @@ impl Drift for Generative<'_> {
     }
 }
 
-/// The λ = 1 drift as an ordinary differential equation.
-struct GenerativeOde<'a>(Generative<'a>);
-
-impl OdeSystem for GenerativeOde<'_> {
-    fn width(&self) -> usize {
-        self.0.model.manifold.ambient_dim()
-    }
-
-    fn eval(
-        &mut self,
-        rows: &[usize],
-        t: &[f64],
-        y: Rows<'_>,
-        mut out: RowsMut<'_>,
-    ) -> Result<(), SolveError> {
-        self.0.eval(rows, t, y, RowsMut::new(out.as_mut_slice(), y.width())?)?;
-        for (y, out) in y.rows().zip(out.rows_mut()) {
-            self.0.model.manifold.velocity(y, out);
-        }
-        Ok(())
-    }
-
-    fn retract(&self, y: &mut [f64]) -> Result<(), PointError> {
-        self.0.model.manifold.project_point(y)
-    }
-}
-
 /// `n` draws from the model, row by row.
 pub fn sample(
     model: &Diffusion,
@@ -128,37 +107,32 @@ pub fn sample(
     }
     let m = model.manifold.ambient_dim();
     let mut x = vec![0.0; n * m];
-    let prior = Streams::new(options.seed, "sample-prior");
     let clock = Clock::LogBackwards { end: model.t_end, s_min: model.s_min };
     let tree = BrownianTree::new(Streams::new(options.seed, "sample-noise"), clock, m);
+    let mut flow = model.flow(FlowOptions::default());
+    if let Steps::Adaptive(AdaptiveOptions { rtol, atol, .. }) = options.steps {
+        flow.sampling = OdeOptions { rtol, atol, ..OdeOptions::default() };
+    }
     parallel::for_each_chunk(&mut x, m, options.chunk.max(1), |first, chunk| {
-        for (i, x) in chunk.chunks_exact_mut(m).enumerate() {
-            let mut stream = prior.stream((first + i) as u64, 0);
-            model.prior.sample(&mut stream, x).map_err(SolveError::at(i, 0.0))?;
-        }
+        draw_prior(model.prior.as_ref(), m, options.seed, first, chunk)?;
         let drift = Generative::new(model, lambda);
-        if lambda < 1.0 {
-            let mut heun = Heun::new(model.manifold.as_ref(), drift, (1.0 - lambda).sqrt());
-            return match options.steps {
-                Steps::Fixed { level } => {
-                    integrate_uniform(&mut heun, &tree, first as u64, level, chunk)
-                }
-                Steps::Adaptive(adaptive) => {
-                    integrate_adaptive(&mut heun, &tree, first as u64, &adaptive, chunk, None)
-                        .map(|_| ())
-                }
-            };
-        }
-        let rows = chunk.len() / m;
-        let (start, end) = (vec![0.0; rows], vec![model.t_end - model.s_min; rows]);
-        let mut system = GenerativeOde(drift);
-        let tolerances = match options.steps {
-            Steps::Adaptive(a) => {
-                OdeOptions { rtol: a.rtol, atol: a.atol, ..OdeOptions::default() }
+        // Without noise for λ = 1: Heun's scheme for the ODE.
+        let mut heun = Heun::new(model.manifold.as_ref(), drift, (1.0 - lambda).sqrt());
+        match options.steps {
+            Steps::Automatic | Steps::Adaptive(_) if lambda >= 1.0 => {
+                flow.carry_to_data(first, chunk).map(|_| ())
             }
-            Steps::Fixed { .. } => OdeOptions { rtol: 1e-4, atol: 1e-5, ..OdeOptions::default() },
-        };
-        ode::integrate(&DOPRI5, &mut system, first, &start, &end, &tolerances, chunk).map(|_| ())
+            Steps::Automatic => {
+                integrate_uniform(&mut heun, &tree, first as u64, AUTOMATIC_LEVEL, chunk)
+            }
+            Steps::Fixed { level } => {
+                integrate_uniform(&mut heun, &tree, first as u64, level, chunk)
+            }
+            Steps::Adaptive(adaptive) => {
+                integrate_adaptive(&mut heun, &tree, first as u64, &adaptive, chunk, None)
+                    .map(|_| ())
+            }
+        }
     })?;
     Ok(x)
 }

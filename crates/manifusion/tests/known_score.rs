@@ -10,10 +10,9 @@ use common::{kolmogorov_smirnov, mean_se};
 use manifusion::divergence::{Estimator, ProbeLaw};
 use manifusion::error::SolveError;
 use manifusion::field::{Field, PriorScore};
+use manifusion::flow_density::FlowOptions;
 use manifusion::heat_kernel::TransitionKernel;
-use manifusion::likelihood::{
-    BoundOptions, OdeLikelihoodOptions, bounds, feynman_kac, log_density,
-};
+use manifusion::likelihood::{BoundOptions, bounds, feynman_kac, log_density};
 use manifusion::manifold::{Manifold, parse};
 use manifusion::model::Diffusion;
 use manifusion::ode::OdeOptions;
@@ -139,8 +138,7 @@ fn the_ode_returns_the_known_density() {
         let x = known.data(12, 2);
         for estimator in [Estimator::Frame, Estimator::RandomFrame] {
             let ode = OdeOptions { rtol: 1e-6, atol: 1e-6, ..OdeOptions::default() };
-            let options =
-                OdeLikelihoodOptions { ode, estimator, ..OdeLikelihoodOptions::default() };
+            let options = FlowOptions { ode, estimator, ..FlowOptions::default() };
             let found = log_density(&known.model, Rows::new(&x, m).unwrap(), &options).unwrap();
             for (x, log_p) in x.chunks_exact(m).zip(&found.log_p) {
                 let expected = known.expected(x);
@@ -264,7 +262,7 @@ fn prior_as_model(spec: &str) {
         model.prior.sample(&mut Streams::new(1, "x").stream(i as u64, 0), x).unwrap();
     }
     let rows = Rows::new(&x, 3).unwrap();
-    let ode = log_density(&model, rows, &OdeLikelihoodOptions::default()).unwrap();
+    let ode = log_density(&model, rows, &FlowOptions::default()).unwrap();
     let found = bounds(&model, rows, &BoundOptions { num_paths: 4, ..Default::default() }).unwrap();
     for (i, x) in x.chunks_exact(3).enumerate() {
         let expected = model.prior.log_density(x);
@@ -310,7 +308,7 @@ fn a_hutchinson_likelihood_is_unbiased() {
     let x = known.data(1, 9);
     let copies = x.repeat(200);
     let estimator = Estimator::Hutchinson { probes: 1, law: ProbeLaw::Rademacher };
-    let options = OdeLikelihoodOptions { estimator, ..OdeLikelihoodOptions::default() };
+    let options = FlowOptions { estimator, ..FlowOptions::default() };
     let noisy = log_density(&known.model, Rows::new(&copies, 4).unwrap(), &options).unwrap();
     let (mean, se) = mean_se(noisy.log_p.iter().copied());
     assert!((mean - known.expected(&x)).abs() < 4.0 * se + 2e-3, "{mean} ± {se}");

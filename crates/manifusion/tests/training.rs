@@ -9,7 +9,8 @@ use common::mean_se;
 use manifusion::checkpoint::{Arrays, Checkpoint};
 use manifusion::data::Synthetic;
 use manifusion::divergence::{Estimator, ProbeLaw};
-use manifusion::likelihood::{OdeLikelihoodOptions, log_density};
+use manifusion::flow_density::FlowOptions;
+use manifusion::likelihood::log_density;
 use manifusion::loss::LossKind;
 use manifusion::manifold::parse;
 use manifusion::nn::{Activation, Mlp, NetConfig, OutputScale, TimeConditioning};
@@ -58,13 +59,13 @@ fn config(m: usize, t_end: f64, loss: LossKind, steps: u64) -> TrainConfig {
         clip: 10.0,
         ema: 0.98,
         seed: 1,
-        lanes: 2,
+        partitions: 2,
     }
 }
 
 fn nll(trainer: &Trainer, x: &[f64], m: usize) -> f64 {
     let ode = OdeOptions { rtol: 1e-4, atol: 1e-4, ..OdeOptions::default() };
-    let options = OdeLikelihoodOptions { ode, ..OdeLikelihoodOptions::default() };
+    let options = FlowOptions { ode, ..FlowOptions::default() };
     let found = log_density(&trainer.model().unwrap(), Rows::new(x, m).unwrap(), &options).unwrap();
     -found.log_p.iter().sum::<f64>() / found.log_p.len() as f64
 }

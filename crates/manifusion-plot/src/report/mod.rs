@@ -8,7 +8,7 @@ mod view;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use serde_json::Value as Json;
+use manifusion::evaluation::Evaluation;
 
 use crate::error::{PlotError, Result, check_writable, write_file};
 use crate::grid::Grid;
@@ -26,8 +26,8 @@ pub struct ReportInput<'a> {
     pub source: PlotSource<'a>,
     /// Settings of the pictures.
     pub options: &'a Options,
-    /// Content of `eval.json`.
-    pub eval: &'a Json,
+    /// The numbers of the model; none before it is evaluated.
+    pub evaluation: Option<&'a Evaluation>,
     /// What was found about the data: duplicates, overlap of the splits and the like, a sentence each.
     pub findings: &'a [String],
     /// The resolved configuration, as TOML.
@@ -64,7 +64,7 @@ pub fn report_html(input: &ReportInput<'_>) -> Result<String> {
     let view = view::View::new(&source)?;
     let title = escape(source.title);
     let mut body = String::new();
-    let subtitle = subtitle(&source, input.eval);
+    let subtitle = subtitle(&source, input.evaluation);
     let _ = write!(
         body,
         "<header><h1>{title}</h1>\n<p class=\"soft\">{subtitle}</p>\n\
@@ -75,7 +75,7 @@ pub fn report_html(input: &ReportInput<'_>) -> Result<String> {
     );
     section(&mut body, "look", "Look", &view.html());
     section(&mut body, "pictures", "Pictures", &pictures);
-    section(&mut body, "numbers", "Numbers", &metrics::table(input.eval));
+    section(&mut body, "numbers", "Numbers", &metrics::table(input.evaluation)?);
     section(&mut body, "data", "What was found about the data", &findings(input.findings));
     let config =
         format!("<pre tabindex=\"0\" aria-label=\"Configuration\">{}</pre>", escape(input.config));
@@ -105,15 +105,13 @@ fn section(body: &mut String, id: &str, title: &str, content: &str) {
     );
 }
 
-/// Manifold, and what `eval.json` says of method and data.
-fn subtitle(source: &PlotSource<'_>, eval: &Json) -> String {
+/// Manifold, and what the evaluation says of method and data.
+fn subtitle(source: &PlotSource<'_>, evaluation: Option<&Evaluation>) -> String {
     let mut parts = vec![format!("A density on {}", escape(&source.manifold.name()))];
-    for (key, name) in [("method", "method"), ("dataset", "data"), ("seed", "seed")] {
-        match &eval[key] {
-            Json::Null => {}
-            Json::String(text) => parts.push(format!("{name} {}", escape(text))),
-            other => parts.push(format!("{name} {}", escape(&other.to_string()))),
-        }
+    if let Some(found) = evaluation {
+        parts.push(format!("method {}", escape(&found.method)));
+        parts.extend(found.dataset.as_ref().map(|data| format!("data {}", escape(data))));
+        parts.extend(found.seed.map(|seed| format!("seed {seed}")));
     }
     parts.join(" · ")
 }

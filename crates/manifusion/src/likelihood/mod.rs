@@ -6,4 +6,4 @@ mod ode;
 
 pub use bounds::{BoundOptions, Bounds, ItoRule, bounds};
 pub use feynman_kac::feynman_kac;
-pub use ode::{OdeLikelihoodOptions, OdeLogDensity, log_density};
+pub use ode::log_density;

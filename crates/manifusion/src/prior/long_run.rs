@@ -5,13 +5,15 @@
 //! P_x(y − x) = v, accepted with probability min(1, exp((|v|² − |v'|²)/2σ²)) if the reverse step v' leads back. Its
 //! stationary law is exactly uniform on the component that it starts in.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Langevin, Prior};
-use crate::error::{PointError, SolveError};
+use crate::error::{PointError, ShapeError, SolveError};
 use crate::linalg::{Scratch, axpy, determinant, distance, dot, norm, scratch};
 use crate::manifold::Manifold;
 use crate::rng::{Stream, Streams};
+use crate::rows::Rows;
 
 /// How long the run is.
 #[derive(Clone, Copy, Debug)]
@@ -88,6 +90,22 @@ impl LongRun {
         Ok(Self { manifold, pool, step, log_volume, log_volume_se })
     }
 
+    /// The chain that gave these tensors.
+    pub(super) fn from_tensors(
+        manifold: Arc<dyn Manifold>,
+        tensors: &BTreeMap<String, Vec<f64>>,
+    ) -> Result<Self, SolveError> {
+        let take = |name: &str| tensors.get(name).map_or(&[][..], Vec::as_slice);
+        let (pool, m) = (take("pool").to_vec(), manifold.ambient_dim());
+        let &[step, log_volume, log_volume_se] = take("numbers") else {
+            return Err(ShapeError::Len { found: take("numbers").len(), expected: 3 }.into());
+        };
+        for (row, x) in Rows::new(&pool, m)?.rows().enumerate() {
+            manifold.check_point(x).map_err(SolveError::at(row, 0.0))?;
+        }
+        Ok(Self { manifold, pool, step, log_volume, log_volume_se })
+    }
+
     /// Estimated log-volume and its standard error.
     pub fn log_volume(&self) -> (f64, f64) {
         (self.log_volume, self.log_volume_se)
@@ -101,6 +119,11 @@ impl Prior for LongRun {
 
     fn log_density(&self, _x: &[f64]) -> f64 {
         -self.log_volume
+    }
+
+    fn to_tensors(&self) -> BTreeMap<String, Vec<f64>> {
+        let numbers = vec![self.step, self.log_volume, self.log_volume_se];
+        BTreeMap::from([("pool".to_owned(), self.pool.clone()), ("numbers".to_owned(), numbers)])
     }
 
     /// A random point of the run, moved on by ten steps of the chain.

@@ -8,6 +8,7 @@ mod standard_normal;
 mod uniform;
 mod wrapped_normal;
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -63,6 +64,11 @@ pub trait Prior: Debug + Send + Sync {
         }
     }
 
+    /// What was computed at length to make this prior, so that [`stored_prior`] need not do it again.
+    fn to_tensors(&self) -> BTreeMap<String, Vec<f64>> {
+        BTreeMap::new()
+    }
+
     /// Which diffusion U₀ makes, where it has a name.
     fn langevin(&self) -> Langevin {
         Langevin::Other
@@ -85,10 +91,19 @@ pub(crate) fn check_width(manifold: &dyn Manifold, prior: &dyn Prior) -> Result<
     }
 }
 
-/// The paper's prior of a manifold: uniform where the volume is finite, standard normal on ℝ^d, the normal of the
-/// chart on H^d (the wrapped normal with g_L), and factor by factor on products. Level sets and user-defined types get a uniform law by a long
-/// run, which costs seconds and gives the volume with an error.
+/// The paper's prior of a manifold: uniform where the volume is finite, standard normal on ℝ^d, the
+/// normal of the chart on H^d (the wrapped normal with g_L), and factor by factor on products. Level
+/// sets and user-defined types get a uniform distribution by a Metropolis–Hastings chain, which costs
+/// seconds and gives the volume with an error.
 pub fn default_prior(manifold: &Arc<dyn Manifold>) -> Result<Arc<dyn Prior>, SolveError> {
+    stored_prior(manifold, &BTreeMap::new())
+}
+
+/// The same with what [`Prior::to_tensors`] gave, instead of computing it again.
+pub fn stored_prior(
+    manifold: &Arc<dyn Manifold>,
+    stored: &BTreeMap<String, Vec<f64>>,
+) -> Result<Arc<dyn Prior>, SolveError> {
     Ok(match manifold.family() {
         Family::Euclidean { dim } => Arc::new(StandardNormal::new(dim)),
         Family::Hyperboloid { dim, curvature, metric } => {
@@ -100,12 +115,18 @@ pub fn default_prior(manifold: &Arc<dyn Manifold>) -> Result<Arc<dyn Prior>, Sol
         }
         // Factor by factor, so that an O(n) among them keeps its own weights.
         Family::Product => {
-            let factor = |f: &Arc<dyn Manifold>| Ok((f.ambient_dim(), default_prior(f)?));
-            let factors =
-                manifold.factors().iter().map(factor).collect::<Result<_, SolveError>>()?;
-            Arc::new(ProductPrior::new(factors))
+            let factor = |(number, f): (usize, &Arc<dyn Manifold>)| {
+                let prefix = format!("{number}.");
+                let own = stored.iter().filter_map(|(name, values)| {
+                    Some((name.strip_prefix(&prefix)?.to_owned(), values.clone()))
+                });
+                Ok((f.ambient_dim(), stored_prior(f, &own.collect())?))
+            };
+            let factors = manifold.factors().iter().enumerate().map(factor);
+            Arc::new(ProductPrior::new(factors.collect::<Result<_, SolveError>>()?))
         }
         _ if manifold.log_volume().is_some() => Arc::new(Uniform::new(Arc::clone(manifold))?),
+        _ if !stored.is_empty() => Arc::new(LongRun::from_tensors(Arc::clone(manifold), stored)?),
         _ => Arc::new(LongRun::new(Arc::clone(manifold), LongRunOptions::default())?),
     })
 }

@@ -1,5 +1,6 @@
 //! The prior of a product: each factor on its own.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Langevin, Prior};
@@ -39,6 +40,13 @@ impl Prior for ProductPrior {
 
     fn sample(&self, stream: &mut Stream, x: &mut [f64]) -> Result<(), PointError> {
         self.blocks().try_for_each(|(at, prior)| prior.sample(stream, &mut x[at]))
+    }
+
+    fn to_tensors(&self) -> BTreeMap<String, Vec<f64>> {
+        let numbered = |(number, (_, prior)): (usize, &(usize, Arc<dyn Prior>))| {
+            prior.to_tensors().into_iter().map(move |(name, v)| (format!("{number}.{name}"), v))
+        };
+        self.factors.iter().enumerate().flat_map(numbered).collect()
     }
 
     fn drift(&self, x: &[f64], u: &mut [f64]) {

@@ -1,5 +1,6 @@
 //! Training: noised batches, the loss, Adam and a moving average of the weights.
 
+mod network_run;
 mod state;
 mod times;
 
@@ -7,8 +8,11 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
+use crate::checkpoint::{Arrays, Checkpoint};
+use crate::density::Density;
 use crate::error::SolveError;
 use crate::field::{Field, FrozenBelow, InLogCoordinates, PriorScore, SumField};
+use crate::flow_density::FlowOptions;
 use crate::heat_kernel::TransitionKernel;
 use crate::loss::{LossBatch, LossKind};
 use crate::manifold::{LogCoordinates, Manifold};
@@ -22,6 +26,9 @@ use crate::rng::Streams;
 use crate::rows::{Rows, RowsMut};
 use crate::time::{Proposal, TimeError};
 
+pub use network_run::{
+    Learner, LoopSettings, MetricsRow, NetworkRun, Outcome, VALIDATION_TOLERANCE,
+};
 pub use state::RestoreError;
 pub use times::{FlowGradient, LearnedTimes, TimeSampling};
 
@@ -43,20 +50,31 @@ pub enum TrainError {
     /// The proposal of times.
     #[error(transparent)]
     Time(#[from] TimeError),
+    /// A run whose validations all failed.
+    #[error(
+        "no validation of the run gave a finite likelihood, so no model is written; the last one \
+         said: {reason}"
+    )]
+    NoFiniteValidation {
+        /// What the last validation said.
+        reason: String,
+    },
     /// A guide with another loss.
     #[error("a guided model is trained with the denoising loss; the implicit loss has no guide")]
     GuideNeedsDenoising,
-    /// Losses that stay NaN or infinite.
+    /// Losses or gradients that stay NaN or infinite.
     #[error(
-        "step {step}: the loss or its gradient is {loss} for the {times}th time in a row (batch row {row}, training row {data_row}, \
-         s = {s:.3e}); try a smaller learning rate or a larger s_min"
+        "step {step}: the {quantity} is {value} for the {times}th time in a row (batch row {row}, \
+         training row {data_row}, s = {s:.3e}); try a smaller learning rate or a larger s_min"
     )]
     NotFinite {
         /// Step of the run.
         step: u64,
-        /// The loss, or the gradient's norm if the loss is finite.
-        loss: f64,
-        /// Row of the batch.
+        /// `loss`, or `gradient` where the loss is finite.
+        quantity: &'static str,
+        /// Its value; the norm of a gradient.
+        value: f64,
+        /// Row of the batch: the first without a finite loss, or that of the largest loss.
         row: usize,
         /// Its row in the training data.
         data_row: usize,
@@ -101,8 +119,9 @@ pub struct TrainConfig {
     pub ema: f64,
     /// Seed of weights, batches, times and noise.
     pub seed: u64,
-    /// Parts of a batch that threads can take; part of the arithmetic.
-    pub lanes: usize,
+    /// Gradient partitions: parts of a batch whose gradients threads can compute side by side. Part of
+    /// the arithmetic, so that results do not depend on the number of threads.
+    pub partitions: usize,
 }
 
 /// What a step did.
@@ -136,6 +155,14 @@ pub struct TimeReport {
 
 /// Steps in a row without a finite loss after which a run stops.
 const MAX_SKIPPED_IN_A_ROW: u64 = 20;
+
+/// Why a step is left out.
+struct Skipped {
+    quantity: &'static str,
+    value: f64,
+    /// The row at fault, where it is known.
+    row: Option<usize>,
+}
 
 /// A run in progress.
 pub struct Trainer {
@@ -197,7 +224,7 @@ impl Trainer {
         let net = Mlp::<f32>::new(config.net.clone(), config.seed)?;
         let adam = Adam::new(config.adam, net.params().len())?;
         let ema = Ema::new(config.ema, net.params())?;
-        let workspace = net.train_workspace(config.lanes);
+        let workspace = net.train_workspace(config.partitions);
         let n = config.batch;
         let driftless = prior.is_driftless();
         let coordinates =
@@ -255,6 +282,11 @@ impl Trainer {
         self.times.proposal()
     }
 
+    /// The same run to another number of steps in all: what is left of the schedule is stretched.
+    pub fn set_total_steps(&mut self, total: u64) {
+        self.config.schedule.total = total;
+    }
+
     /// The averaged weights.
     pub fn averaged_weights(&self) -> &[f32] {
         self.ema.weights()
@@ -268,50 +300,66 @@ impl Trainer {
             self.net.init_actnorm(self.batch.input(self.manifold.ambient_dim())?)?;
             self.ema = Ema::new(self.config.ema, self.net.params())?;
         }
-        let loss = {
+        let computed = {
             let form = self.batch.row_loss(self.manifold.as_ref(), self.config.loss);
             let input = self.batch.input(self.manifold.ambient_dim())?;
             let (workspace, losses) = (&mut self.workspace, &mut self.losses);
-            self.net.loss_gradient(input, &form, workspace, losses, None)?
+            self.net.loss_gradient(input, &form, workspace, losses, None)
         };
         let times = self.time_report();
-        let clipped = match clip_norm(self.workspace.gradient_mut(), self.config.clip) {
-            Ok(norm) if loss.is_finite() => Ok(norm),
-            Ok(_) => Err(loss),
-            Err(OptimError::NotFinite { norm }) => Err(if loss.is_finite() { norm } else { loss }),
+        let skipped = match computed {
+            Ok(loss) if !loss.is_finite() => Skipped { quantity: "loss", value: loss, row: None },
+            Ok(loss) => match clip_norm(self.workspace.gradient_mut(), self.config.clip) {
+                Ok(gradient) => {
+                    self.update()?;
+                    self.step += 1;
+                    let (step, skipped) = (self.step, self.skipped);
+                    return Ok(StepReport { step, loss, gradient, times, skipped });
+                }
+                Err(OptimError::NotFinite { norm }) => {
+                    Skipped { quantity: "gradient", value: norm, row: None }
+                }
+                Err(other) => return Err(other.into()),
+            },
+            Err(NnError::NotFinite { row, value, .. }) => {
+                Skipped { quantity: "loss", value, row: Some(row) }
+            }
             Err(other) => return Err(other.into()),
         };
-        let (loss, gradient) = match clipped {
-            Ok(gradient) => {
-                let rate = self.config.schedule.rate(self.step);
-                let (adam, workspace) = (&mut self.adam, &self.workspace);
-                self.net.update_params(|params| adam.step(params, workspace.gradient(), rate))?;
-                self.ema.update(self.net.params(), self.step)?;
-                self.skipped_in_a_row = 0;
-                if let Some(gradient) = self.times.due(self.step + 1) {
-                    self.learn_times(gradient)?;
-                }
-                (loss, gradient)
-            }
-            Err(value) => {
-                self.skip(value)?;
-                (value, f64::NAN)
-            }
-        };
+        self.skip(&skipped)?;
         self.step += 1;
-        Ok(StepReport { step: self.step, loss, gradient, times, skipped: self.skipped })
+        let (step, loss, gradient) = (self.step, skipped.value, f64::NAN);
+        Ok(StepReport { step, loss, gradient, times, skipped: self.skipped })
+    }
+
+    /// Moves weights, their average and, when it is due, the proposal of times.
+    fn update(&mut self) -> Result<(), TrainError> {
+        let rate = self.config.schedule.rate(self.step);
+        let (adam, workspace) = (&mut self.adam, &self.workspace);
+        self.net.update_params(|params| adam.step(params, workspace.gradient(), rate))?;
+        self.ema.update(self.net.params(), self.step)?;
+        self.skipped_in_a_row = 0;
+        match self.times.due(self.step + 1) {
+            Some(gradient) => self.learn_times(gradient),
+            None => Ok(()),
+        }
     }
 
     /// Counts a step that is left out.
-    fn skip(&mut self, loss: f64) -> Result<(), TrainError> {
+    fn skip(&mut self, skipped: &Skipped) -> Result<(), TrainError> {
         self.skipped += 1;
         self.skipped_in_a_row += 1;
         if self.skipped_in_a_row < MAX_SKIPPED_IN_A_ROW {
             return Ok(());
         }
-        let row = self.losses.iter().position(|l| !l.is_finite()).unwrap_or(0);
+        let Skipped { quantity, value, row } = *skipped;
+        // NaN and infinity count as the largest.
+        let size = |i: &usize| self.losses[*i].abs();
+        let largest = || (0..self.losses.len()).max_by(|a, b| size(a).total_cmp(&size(b)));
+        let row = row.or_else(largest).unwrap_or(0);
         let (step, s, times) = (self.step, self.batch.s[row], self.skipped_in_a_row);
-        Err(TrainError::NotFinite { step, loss, row, data_row: self.picks[row], s, times })
+        let data_row = self.picks[row];
+        Err(TrainError::NotFinite { step, quantity, value, row, data_row, s, times })
     }
 
     fn time_report(&self) -> TimeReport {
@@ -354,7 +402,7 @@ impl Trainer {
     fn loss_slopes(&self) -> Result<Vec<f64>, TrainError> {
         const STEP: f64 = 1e-2;
         let (m, n) = (self.manifold.ambient_dim(), self.losses.len());
-        let mut workspace = self.net.train_workspace(self.config.lanes);
+        let mut workspace = self.net.train_workspace(self.config.partitions);
         let mut sides = [vec![0.0; n], vec![0.0; n]];
         let probes = Streams::new(self.config.seed, "train-probes").part(self.step);
         let y0 = Rows::new(&self.y0, m).map_err(SolveError::from)?;
@@ -421,7 +469,7 @@ impl Trainer {
         let mut net = self.net.clone();
         net.set_params(weights)?;
         let guide = self.guide.as_ref().map(|guide| Arc::clone(guide) as Arc<dyn Field>);
-        Ok(Parts {
+        Ok(ModelParts {
             manifold: Arc::clone(&self.manifold),
             prior: Arc::clone(&self.prior),
             net: Arc::new(net),
@@ -436,9 +484,39 @@ impl Trainer {
     }
 }
 
+impl Learner for Trainer {
+    fn step(&mut self) -> Result<StepReport, TrainError> {
+        Trainer::step(self)
+    }
+
+    fn steps_done(&self) -> u64 {
+        Trainer::steps_done(self)
+    }
+
+    fn set_total_steps(&mut self, total: u64) {
+        Trainer::set_total_steps(self, total);
+    }
+
+    fn averaged_weights(&self) -> &[f32] {
+        Trainer::averaged_weights(self)
+    }
+
+    fn density(&self, tolerance: f64) -> Result<Box<dyn Density>, TrainError> {
+        Ok(Box::new(self.model()?.flow(FlowOptions::with_tolerance(tolerance))))
+    }
+
+    fn checkpoint(&self, own: Arrays) -> Checkpoint<f32> {
+        Trainer::checkpoint(self, own)
+    }
+
+    fn restore(&mut self, checkpoint: Checkpoint<f32>) -> Result<Arrays, RestoreError> {
+        Trainer::restore(self, checkpoint)
+    }
+}
+
 /// What a trained model consists of.
 #[derive(Clone, Debug)]
-pub struct Parts {
+pub struct ModelParts {
     /// M.
     pub manifold: Arc<dyn Manifold>,
     /// p₀.
@@ -459,7 +537,7 @@ pub struct Parts {
     pub prior_score: bool,
 }
 
-impl Parts {
+impl ModelParts {
     /// The model: the network in its coordinates, frozen below the times that it was trained at, and what it is added to.
     pub fn assemble(self) -> Diffusion {
         let Self { manifold, prior, net, guide, s_min, s_from, t_end, .. } = self;

@@ -38,7 +38,7 @@ pub fn duplicates(points: &[f64], width: usize) -> DuplicateReport {
 }
 
 /// For each row the first row that it is equal to (itself, if none before).
-pub(crate) fn first_equal(points: &[f64], width: usize) -> Vec<usize> {
+pub(super) fn first_equal(points: &[f64], width: usize) -> Vec<usize> {
     let mut seen: HashMap<Vec<i64>, usize> = HashMap::new();
     points
         .chunks_exact(width.max(1))

@@ -1,13 +1,91 @@
 //! Training, validation and test rows.
 
-use manifusion::rng::Streams;
-use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashSet};
+use std::fmt;
 
-use crate::dataset::Dataset;
-use crate::duplicates::first_equal;
-use crate::error::SplitError;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use super::Points;
+use super::duplicates::first_equal;
 use crate::hash::sha256_hex;
+use crate::rng::Streams;
+
+/// Why rows cannot be divided into training, validation and test parts.
+#[derive(Clone, Debug, PartialEq, Error)]
+#[non_exhaustive]
+pub enum SplitError {
+    /// Fractions that are not positive or do not add up to 1.
+    #[error("the fractions {train}, {validation} and {test} must be positive and add up to 1")]
+    Fractions {
+        /// Training.
+        train: f64,
+        /// Validation.
+        validation: f64,
+        /// Test.
+        test: f64,
+    },
+    /// A part would be empty.
+    #[error(
+        "{rows} {what} are too few: the parts would have {train}, {validation} and {test} rows, and each needs at least one"
+    )]
+    TooFew {
+        /// Rows to divide.
+        rows: usize,
+        /// "rows" or "distinct rows".
+        what: &'static str,
+        /// Rows of the training part.
+        train: usize,
+        /// Rows of the validation part.
+        validation: usize,
+        /// Rows of the test part.
+        test: usize,
+    },
+    /// Groups are kept together, so three parts need three of them.
+    #[error("there are {found} groups, and whole groups in three parts need at least 3")]
+    TooFewGroups {
+        /// Groups found.
+        found: usize,
+    },
+    /// One group name per row is needed.
+    #[error("there are {groups} group names for {rows} rows")]
+    GroupCount {
+        /// Names given.
+        groups: usize,
+        /// Rows given.
+        rows: usize,
+    },
+    /// Points whose coordinates do not fill rows.
+    #[error("{found} coordinates are not rows of {width}")]
+    PointWidth {
+        /// Coordinates given.
+        found: usize,
+        /// Coordinates of a point.
+        width: usize,
+    },
+}
+
+/// A part of divided data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SplitPart {
+    /// What is learned from.
+    Train,
+    /// What choices are made by.
+    Validation,
+    /// What a model is judged on.
+    Test,
+}
+
+impl fmt::Display for SplitPart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Train => "train",
+            Self::Validation => "validation",
+            Self::Test => "test",
+        })
+    }
+}
 
 /// How to divide.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -49,9 +127,19 @@ pub struct Split {
 }
 
 impl Split {
-    /// Divides the points of a data set, its groups kept together if it has them.
-    pub fn of(data: &Dataset, settings: SplitSettings) -> Result<Self, SplitError> {
-        Self::new(&data.points, data.width, data.groups.as_deref(), settings)
+    /// Divides points, their groups kept together if they have any.
+    pub fn of(points: &Points, settings: SplitSettings) -> Result<Self, SplitError> {
+        let width = points.manifold().ambient_dim();
+        Self::new(points.coordinates(), width, points.groups(), settings)
+    }
+
+    /// The rows of one part.
+    pub fn part(&self, part: SplitPart) -> &[usize] {
+        match part {
+            SplitPart::Train => &self.train,
+            SplitPart::Validation => &self.validation,
+            SplitPart::Test => &self.test,
+        }
     }
 
     /// Divides rows of `width` coordinates. The shuffle depends on the seed and the number of rows (or groups) alone.
@@ -117,9 +205,9 @@ fn check_fractions([train, validation, test]: [f64; 3]) -> Result<(), SplitError
     Err(SplitError::Fractions { train, validation, test })
 }
 
-/// Fisher and Yates' shuffle from the stream of the seed.
-fn shuffle<T>(items: &mut [T], seed: u64) {
-    let mut stream = Streams::new(seed, "split").stream(0, 0);
+/// Fisher and Yates' shuffle from a stream of the seed.
+fn shuffle<T>(items: &mut [T], seed: u64, number: u64) {
+    let mut stream = Streams::new(seed, "split").stream(number, 0);
     for last in (1..items.len()).rev() {
         let other = ((1.0 - stream.uniform()) * (last + 1) as f64) as usize;
         items.swap(last, other.min(last));
@@ -135,7 +223,7 @@ fn by_rows(mut kept: Vec<usize>, settings: &SplitSettings) -> Result<[Vec<usize>
         let what = if settings.dedup { "distinct rows" } else { "rows" };
         return Err(SplitError::TooFew { rows, what, train, validation, test });
     }
-    shuffle(&mut kept, settings.seed);
+    shuffle(&mut kept, settings.seed, 0);
     let test = kept.split_off(train + validation);
     let validation = kept.split_off(train);
     Ok([kept, validation, test])
@@ -158,7 +246,7 @@ fn by_groups(
     let mut groups: Vec<Vec<usize>> = members.into_values().collect();
     // By first row, so that the order does not depend on how the groups are named.
     groups.sort_by_key(|rows| rows[0]);
-    shuffle(&mut groups, settings.seed);
+    shuffle(&mut groups, settings.seed, 0);
     let targets = settings.fractions.map(|fraction| fraction * kept.len() as f64);
     let mut parts: [Vec<usize>; 3] = Default::default();
     let count = groups.len();
@@ -172,5 +260,47 @@ fn by_groups(
             .unwrap_or(0);
         parts[chosen].extend(group);
     }
+    // Whoever takes the first rows of a part takes a random sample of it, not a few groups.
+    for (number, part) in (1..).zip(&mut parts) {
+        shuffle(part, settings.seed, number);
+    }
     Ok(parts)
+}
+
+/// Rows to keep and rows to hold out, about this share of all; whole groups where points have any.
+pub fn hold_out(
+    points: &Points,
+    share: f64,
+    seed: u64,
+) -> Result<(Vec<usize>, Vec<usize>), SplitError> {
+    let rows = points.len();
+    let mut groups: Vec<Vec<usize>> = match points.groups() {
+        None => (0..rows).map(|row| vec![row]).collect(),
+        Some(names) => {
+            let mut members: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+            for (row, name) in names.iter().enumerate() {
+                members.entry(name).or_default().push(row);
+            }
+            let mut groups: Vec<_> = members.into_values().collect();
+            groups.sort_by_key(|rows| rows[0]);
+            groups
+        }
+    };
+    shuffle(&mut groups, seed, 0);
+    let wanted = ((share * rows as f64).round() as usize).max(1);
+    let mut held_out: Vec<usize> = Vec::new();
+    while held_out.len() < wanted
+        && groups.len() > 1
+        && let Some(group) = groups.pop()
+    {
+        held_out.extend(group);
+    }
+    let mut kept: Vec<usize> = groups.into_iter().flatten().collect();
+    if held_out.is_empty() || kept.is_empty() {
+        let (train, validation) = (kept.len(), held_out.len());
+        return Err(SplitError::TooFew { rows, what: "rows", train, validation, test: 0 });
+    }
+    shuffle(&mut kept, seed, 1);
+    shuffle(&mut held_out, seed, 2);
+    Ok((kept, held_out))
 }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use crate::density::Density;
 use crate::error::SolveError;
-use crate::likelihood::{OdeLikelihoodOptions, log_density};
+use crate::flow_density::FlowOptions;
+use crate::likelihood::log_density;
 use crate::manifold::Manifold;
 use crate::model::Diffusion;
 use crate::rows::Rows;
@@ -12,16 +13,16 @@ use crate::sample::{SampleOptions, sample};
 
 /// A model with the options by which it is evaluated and sampled.
 #[derive(Clone, Debug)]
-pub struct OdeDensity {
+pub struct DiffusionDensity {
     /// The model.
     pub model: Diffusion,
     /// How log p is computed.
-    pub likelihood: OdeLikelihoodOptions,
+    pub likelihood: FlowOptions,
     /// How samples are drawn; the seed is the caller's.
     pub sampling: SampleOptions,
 }
 
-impl Density for OdeDensity {
+impl Density for DiffusionDensity {
     fn manifold(&self) -> &Arc<dyn Manifold> {
         &self.model.manifold
     }

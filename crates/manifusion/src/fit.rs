@@ -1,0 +1,197 @@
+//! The front door: points and a method in, a density out.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Instant;
+
+use serde_json::Value as Json;
+
+use crate::error::SolveError;
+use crate::methods::{
+    Finished, FitError, Fitted, Geometry, Kernel, Method, Rdm, Run, Task, method, write_settings,
+};
+use crate::mixture::{KernelMixture, MixtureOptions};
+use crate::parallel::in_pool;
+use crate::points::{Points, hold_out};
+use crate::train::MetricsRow;
+use crate::watch::{Progress, Watch};
+
+/// A method by name, with what is chosen of its settings.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Request {
+    /// The name in [`crate::methods::METHODS`].
+    pub method: String,
+    /// The choices, as in its section of a configuration file.
+    pub choices: Json,
+}
+
+impl Request {
+    /// The method, if there is one of that name.
+    pub fn method(&self) -> Result<&'static dyn Method, FitError> {
+        method(&self.method)
+    }
+}
+
+/// A method with its defaults.
+impl From<&str> for Request {
+    fn from(method: &str) -> Self {
+        Self { method: method.to_owned(), choices: Json::Object(serde_json::Map::new()) }
+    }
+}
+
+impl From<Rdm> for Request {
+    fn from(rdm: Rdm) -> Self {
+        Self { method: "rdm".to_owned(), choices: write_settings(&rdm).unwrap_or_default() }
+    }
+}
+
+impl From<Kernel> for Request {
+    fn from(kernel: Kernel) -> Self {
+        Self { method: "kernel".to_owned(), choices: write_settings(&kernel).unwrap_or_default() }
+    }
+}
+
+/// Learns a density from points by a method: `"rdm"`, [`Rdm`], `"kernel"`, [`Kernel`]. What is left
+/// open is chosen from the data, and a tenth of the points is held out to choose by.
+pub fn fit(points: &Points, request: impl Into<Request>) -> Result<Arc<dyn Fitted>, FitError> {
+    Ok(Fit::new(request).run(points)?.model)
+}
+
+/// The same with more to say about it.
+#[derive(Debug)]
+pub struct Fit {
+    request: Request,
+    seed: u64,
+    validation: Option<Points>,
+    watch: Watch,
+}
+
+/// The share of the points that is held out where no validation points are given.
+const HELD_OUT: f64 = 0.1;
+
+impl Fit {
+    /// A fit by a method.
+    pub fn new(request: impl Into<Request>) -> Self {
+        Self { request: request.into(), seed: 0, validation: None, watch: Watch::default() }
+    }
+
+    /// The seed of everything random; 0 by default.
+    #[must_use]
+    pub fn seed(self, seed: u64) -> Self {
+        Self { seed, ..self }
+    }
+
+    /// Points to choose by, instead of a tenth of those to learn from.
+    #[must_use]
+    pub fn validation(self, validation: Points) -> Self {
+        Self { validation: Some(validation), ..self }
+    }
+
+    /// Calls `progress` as the work goes on. [`ControlFlow::Break`] stops it: a training then ends with
+    /// the best weights that it has so far.
+    #[must_use]
+    pub fn progress(
+        self,
+        progress: impl FnMut(&Progress) -> ControlFlow<()> + Send + 'static,
+    ) -> Self {
+        Self { watch: Watch::new(progress), ..self }
+    }
+
+    /// Learns from these points.
+    pub fn run(self, points: &Points) -> Result<Finished, FitError> {
+        let Self { request, seed, validation, watch } = self;
+        let method = request.method()?;
+        method.check(&request.choices)?;
+        let (train, validation) = match validation {
+            Some(validation) => (points.clone(), validation),
+            None => {
+                let (train, held_out) = hold_out(points, HELD_OUT, seed)?;
+                (points.select(&train)?, points.select(&held_out)?)
+            }
+        };
+        in_pool(|| {
+            let geometry = Geometry::of(points.manifold())?;
+            let task = Task::new(method, geometry, train, validation, seed, watch)?;
+            let mut run = method.start(&task, &request.choices)?;
+            drive(run.as_mut(), &mut NoRecord, &task.watch)?;
+            run.finish()
+        })
+    }
+}
+
+/// The options of mixtures that are fitted beside or inside a method.
+pub(crate) fn mixture_options(seed: u64) -> MixtureOptions {
+    MixtureOptions { seed, ..MixtureOptions::default() }
+}
+
+impl Task {
+    /// A task for a method, with the kernel mixture of its training points; an error if the method
+    /// cannot use the points.
+    pub fn new(
+        method: &dyn Method,
+        geometry: Geometry,
+        train: Points,
+        validation: Points,
+        seed: u64,
+        watch: Watch,
+    ) -> Result<Self, FitError> {
+        let began = Instant::now();
+        method.supports(&geometry)?;
+        method.accepts(&train)?;
+        let Geometry { manifold, prior } = geometry.clone();
+        let fitted = || KernelMixture::fit(manifold, prior, train.rows(), &mixture_options(seed));
+        let mixture = match watch.stage("kernel mixture", fitted) {
+            Ok(mixture) => Ok(Arc::new(mixture)),
+            Err(unknown @ SolveError::Unsupported { .. }) => Err(unknown),
+            Err(error) => return Err(error.into()),
+        };
+        Ok(Self { geometry, train, validation, seed, mixture, began, watch })
+    }
+
+    /// The same for work that began earlier.
+    #[must_use]
+    pub fn since(self, began: Instant) -> Self {
+        Self { began, ..self }
+    }
+}
+
+/// Where a run leaves traces while it goes on.
+pub trait Recorder {
+    /// Lines of the record.
+    fn record(&mut self, rows: &[MetricsRow]) -> Result<(), FitError>;
+
+    /// Called after every step and at the end: the place to write a checkpoint.
+    fn checkpoint(&mut self, run: &dyn Run, at_end: bool) -> Result<(), FitError>;
+}
+
+/// No traces.
+struct NoRecord;
+
+impl Recorder for NoRecord {
+    fn record(&mut self, _rows: &[MetricsRow]) -> Result<(), FitError> {
+        Ok(())
+    }
+
+    fn checkpoint(&mut self, _run: &dyn Run, _at_end: bool) -> Result<(), FitError> {
+        Ok(())
+    }
+}
+
+/// Takes a run to its end, or to where the watch stops it; whether it is done.
+pub fn drive(
+    run: &mut dyn Run,
+    recorder: &mut dyn Recorder,
+    watch: &Watch,
+) -> Result<bool, FitError> {
+    let (done, total) = run.steps();
+    if !run.is_done() {
+        watch.begin("training", total, done);
+    }
+    while !run.is_done() && !watch.is_stopped() {
+        let rows = run.advance(watch)?;
+        recorder.record(&rows)?;
+        recorder.checkpoint(run, false)?;
+    }
+    recorder.checkpoint(run, true)?;
+    Ok(run.is_done())
+}

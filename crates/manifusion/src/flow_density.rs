@@ -1,0 +1,350 @@
+//! The density that a flow carries from a prior: manifold + prior + velocity → log p and samples by an
+//! ordinary differential equation.
+//!
+//! dY/ds = v(Y, s) takes data at time `start` to the prior at time `end`, so that
+//! log p(x) = log p₀(Y_end) + ∫ ∇_g·v ds along the path from x. Samples run the same path backwards.
+//! The diffusion model at λ = 1 is one case ([`ProbabilityFlow`]); a learned velocity is another
+//! ([`FieldVelocity`]).
+
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::density::Density;
+use crate::divergence::Estimator;
+use crate::error::{PointError, ShapeError, SolveError};
+use crate::field::{Field, FieldValues};
+use crate::manifold::Manifold;
+use crate::ode::{self, DOPRI5, OdeOptions, OdeStats, OdeSystem};
+use crate::parallel;
+use crate::prior::{Prior, check_width};
+use crate::rng::Streams;
+use crate::rows::{Rows, RowsMut};
+
+/// A velocity v(x, s) on a manifold, as an expression of a field a(x, s).
+pub trait Velocity: Debug + Send + Sync {
+    /// The field that it is made of.
+    fn field(&self) -> &dyn Field;
+
+    /// `out ← v(x, s)`, tangent, from `a` = P a(x, s) at the same place.
+    fn velocity(&self, x: &[f64], a: &[f64], out: &mut [f64]);
+
+    /// ∇_g·v(x, s) from the divergence of P a.
+    fn divergence(&self, x: &[f64], div_a: f64) -> f64;
+}
+
+/// v = P a: the field is the velocity itself.
+#[derive(Clone, Debug)]
+pub struct FieldVelocity(pub Arc<dyn Field>);
+
+impl Velocity for FieldVelocity {
+    fn field(&self) -> &dyn Field {
+        self.0.as_ref()
+    }
+
+    fn velocity(&self, _x: &[f64], a: &[f64], out: &mut [f64]) {
+        out.copy_from_slice(a);
+    }
+
+    fn divergence(&self, _x: &[f64], div_a: f64) -> f64 {
+        div_a
+    }
+}
+
+/// v = U₀ − ½P a: the equivalent ODE of a diffusion model with the score a, λ = 1 in `eq:equiv-lambda`.
+#[derive(Clone, Debug)]
+pub struct ProbabilityFlow {
+    /// The score a(x, s).
+    pub score: Arc<dyn Field>,
+    /// The prior, whose drift is U₀.
+    pub prior: Arc<dyn Prior>,
+}
+
+impl Velocity for ProbabilityFlow {
+    fn field(&self) -> &dyn Field {
+        self.score.as_ref()
+    }
+
+    fn velocity(&self, x: &[f64], a: &[f64], out: &mut [f64]) {
+        self.prior.drift(x, out);
+        for (out, a) in out.iter_mut().zip(a) {
+            *out -= 0.5 * a;
+        }
+    }
+
+    fn divergence(&self, x: &[f64], div_a: f64) -> f64 {
+        self.prior.drift_divergence(x) - 0.5 * div_a
+    }
+}
+
+/// How the ODE is solved.
+#[derive(Clone, Copy, Debug)]
+pub struct FlowOptions {
+    /// Tolerances of dopri5.
+    pub ode: OdeOptions,
+    /// Divergence; a Hutchinson probe stays the same along a row's solve.
+    pub estimator: Estimator,
+    /// Seed of random probes.
+    pub seed: u64,
+    /// Rows that are solved together.
+    pub chunk: usize,
+}
+
+impl Default for FlowOptions {
+    fn default() -> Self {
+        Self { ode: OdeOptions::default(), estimator: Estimator::Frame, seed: 0, chunk: 64 }
+    }
+}
+
+impl FlowOptions {
+    /// The defaults with this relative and absolute tolerance.
+    pub fn with_tolerance(tolerance: f64) -> Self {
+        let ode = OdeOptions { rtol: tolerance, atol: tolerance, ..OdeOptions::default() };
+        Self { ode, ..Self::default() }
+    }
+}
+
+/// Log-densities with the work that they took.
+#[derive(Clone, Debug)]
+pub struct FlowLogDensity {
+    /// log p(x) per row, in nats.
+    pub log_p: Vec<f64>,
+    /// What the solver did.
+    pub stats: OdeStats,
+}
+
+/// A density given by a flow.
+#[derive(Clone, Debug)]
+pub struct FlowDensity {
+    /// M.
+    pub manifold: Arc<dyn Manifold>,
+    /// p₀.
+    pub prior: Arc<dyn Prior>,
+    /// v.
+    pub velocity: Arc<dyn Velocity>,
+    /// The time at which the data are.
+    pub start: f64,
+    /// The time at which the prior is; before or after `start`.
+    pub end: f64,
+    /// How log p is computed.
+    pub options: FlowOptions,
+    /// How samples are drawn.
+    pub sampling: OdeOptions,
+}
+
+/// Value and divergence of a velocity on a batch.
+struct Evaluated<'a> {
+    density: &'a FlowDensity,
+    values: FieldValues,
+}
+
+impl Evaluated<'_> {
+    /// Velocities of points (their coefficients turned into motion), without divergences.
+    fn velocities(&mut self, x: Rows<'_>, s: &[f64], out: &mut [f64]) -> Result<(), SolveError> {
+        let FlowDensity { manifold, velocity, .. } = self.density;
+        self.values.project(manifold.as_ref(), velocity.field(), x, s)?;
+        let m = x.width();
+        for ((x, a), out) in
+            x.rows().zip(self.values.a.chunks_exact(m)).zip(out.chunks_exact_mut(m))
+        {
+            velocity.velocity(x, a, out);
+        }
+        Ok(())
+    }
+}
+
+/// The flow with its log-volume: the state is (y, ∫div).
+struct WithVolume<'a> {
+    at: Evaluated<'a>,
+    points: Vec<f64>,
+    probes: Streams,
+}
+
+impl OdeSystem for WithVolume<'_> {
+    fn width(&self) -> usize {
+        self.at.density.manifold.ambient_dim() + 1
+    }
+
+    fn eval(
+        &mut self,
+        rows: &[usize],
+        s: &[f64],
+        state: Rows<'_>,
+        mut out: RowsMut<'_>,
+    ) -> Result<(), SolveError> {
+        let FlowDensity { manifold, velocity, .. } = self.at.density;
+        let m = manifold.ambient_dim();
+        self.points.clear();
+        for state in state.rows() {
+            self.points.extend_from_slice(&state[..m]);
+        }
+        let x = Rows::new(&self.points, m)?;
+        let values = &mut self.at.values;
+        values.evaluate(manifold.as_ref(), velocity.field(), rows, x, s, &self.probes)?;
+        for (i, x) in x.rows().enumerate() {
+            let (moved, volume) = out.row_mut(i).split_at_mut(m);
+            velocity.velocity(x, &values.a[i * m..(i + 1) * m], moved);
+            manifold.velocity(x, moved);
+            volume[0] = velocity.divergence(x, values.div[i]);
+        }
+        Ok(())
+    }
+
+    fn retract(&self, state: &mut [f64]) -> Result<(), PointError> {
+        let manifold = &self.at.density.manifold;
+        manifold.project_point(&mut state[..manifold.ambient_dim()])
+    }
+}
+
+/// The flow from the prior to the data, on the clock u = 0 … |end − start|.
+struct Backwards<'a> {
+    at: Evaluated<'a>,
+    s: Vec<f64>,
+}
+
+impl Backwards<'_> {
+    /// The time of the flow that belongs to u; rounding must not lead beyond the times that the field knows.
+    fn time(&self, u: f64) -> f64 {
+        let FlowDensity { start, end, .. } = *self.at.density;
+        if end > start { (end - u).max(start) } else { (end + u).min(start) }
+    }
+}
+
+impl OdeSystem for Backwards<'_> {
+    fn width(&self) -> usize {
+        self.at.density.manifold.ambient_dim()
+    }
+
+    fn eval(
+        &mut self,
+        _rows: &[usize],
+        u: &[f64],
+        y: Rows<'_>,
+        mut out: RowsMut<'_>,
+    ) -> Result<(), SolveError> {
+        let mut s = std::mem::take(&mut self.s);
+        s.clear();
+        s.extend(u.iter().map(|u| self.time(*u)));
+        let found = self.at.velocities(y, &s, out.as_mut_slice());
+        self.s = s;
+        found?;
+        let FlowDensity { manifold, start, end, .. } = self.at.density;
+        for (y, out) in y.rows().zip(out.rows_mut()) {
+            if end > start {
+                for v in out.iter_mut() {
+                    *v = -*v;
+                }
+            }
+            manifold.velocity(y, out);
+        }
+        Ok(())
+    }
+
+    fn retract(&self, y: &mut [f64]) -> Result<(), PointError> {
+        self.at.density.manifold.project_point(y)
+    }
+}
+
+impl FlowDensity {
+    /// An error unless the prior is one of the manifold's width and the times are finite and differ.
+    pub fn check(&self) -> Result<(), SolveError> {
+        check_width(self.manifold.as_ref(), self.prior.as_ref())?;
+        let (start, end) = (self.start, self.end);
+        if (end - start).is_finite() && end != start {
+            return Ok(());
+        }
+        let expected = "a flow takes a finite time from the data to the prior";
+        Err(SolveError::Setting { name: "end - start", value: end - start, expected })
+    }
+
+    fn evaluated(&self) -> Evaluated<'_> {
+        Evaluated { density: self, values: FieldValues::new(self.options.estimator) }
+    }
+
+    /// log p(x) of every row, in parallel over chunks, with the work that it took.
+    pub fn log_density_with_stats(&self, x: Rows<'_>) -> Result<FlowLogDensity, SolveError> {
+        self.check()?;
+        let m = self.manifold.ambient_dim();
+        x.expect_width(m)?;
+        let mut states = Vec::with_capacity(x.len() * (m + 1));
+        for (row, x) in x.rows().enumerate() {
+            self.manifold.check_point(x).map_err(SolveError::at(row, 0.0))?;
+            states.extend_from_slice(x);
+            states.push(0.0);
+        }
+        let FlowOptions { ode: options, seed, chunk, .. } = self.options;
+        let stats = Mutex::new(OdeStats::default());
+        parallel::for_each_chunk(&mut states, m + 1, chunk.max(1), |first, chunk| {
+            let n = chunk.len() / (m + 1);
+            let probes = Streams::new(seed, "likelihood-probes");
+            let mut flow = WithVolume { at: self.evaluated(), points: Vec::new(), probes };
+            let (start, end) = (vec![self.start; n], vec![self.end; n]);
+            let done = ode::integrate(&DOPRI5, &mut flow, first, &start, &end, &options, chunk)?;
+            let mut stats = stats.lock().unwrap_or_else(PoisonError::into_inner);
+            stats.evaluations += done.evaluations;
+            stats.accepted += done.accepted;
+            stats.rejected += done.rejected;
+            Ok(())
+        })?;
+        let log_p = states
+            .chunks_exact(m + 1)
+            .map(|state| self.prior.log_density(&state[..m]) + state[m])
+            .collect();
+        let stats = stats.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Ok(FlowLogDensity { log_p, stats })
+    }
+
+    /// Carries prior draws in `x`, rows `first_row` and on of a batch, to the data.
+    pub(crate) fn carry_to_data(
+        &self,
+        first_row: usize,
+        x: &mut [f64],
+    ) -> Result<OdeStats, SolveError> {
+        let rows = x.len() / self.manifold.ambient_dim();
+        let (start, end) = (vec![0.0; rows], vec![(self.end - self.start).abs(); rows]);
+        let mut system = Backwards { at: self.evaluated(), s: Vec::new() };
+        ode::integrate(&DOPRI5, &mut system, first_row, &start, &end, &self.sampling, x)
+    }
+}
+
+/// Rows that are drawn together.
+const SAMPLE_CHUNK: usize = 64;
+
+impl Density for FlowDensity {
+    fn manifold(&self) -> &Arc<dyn Manifold> {
+        &self.manifold
+    }
+
+    fn log_density(&self, x: Rows<'_>) -> Result<Vec<f64>, SolveError> {
+        Ok(self.log_density_with_stats(x)?.log_p)
+    }
+
+    fn sample(&self, n: usize, seed: u64) -> Result<Vec<f64>, SolveError> {
+        self.check()?;
+        let m = self.manifold.ambient_dim();
+        let mut x = vec![0.0; n * m];
+        if n == 0 {
+            return Err(ShapeError::Empty.into());
+        }
+        parallel::for_each_chunk(&mut x, m, SAMPLE_CHUNK, |first, chunk| {
+            draw_prior(self.prior.as_ref(), m, seed, first, chunk)?;
+            self.carry_to_data(first, chunk).map(|_| ())
+        })?;
+        Ok(x)
+    }
+}
+
+/// `x ←` draws from the prior, rows `first_row` and on of the batch of this seed.
+pub(crate) fn draw_prior(
+    prior: &dyn Prior,
+    m: usize,
+    seed: u64,
+    first_row: usize,
+    x: &mut [f64],
+) -> Result<(), SolveError> {
+    let streams = Streams::new(seed, "sample-prior");
+    for (i, x) in x.chunks_exact_mut(m).enumerate() {
+        let mut stream = streams.stream((first_row + i) as u64, 0);
+        prior.sample(&mut stream, x).map_err(SolveError::at(i, 0.0))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,231 @@
+//! `kernel`: a mixture of heat kernels of several bandwidths on the training points, no network.
+
+use std::sync::Arc;
+
+use serde_json::Value as Json;
+
+use super::settings::settings;
+use super::{
+    FileMap, Files, Finished, FitError, Fitted, Geometry, LikelihoodKind, MODEL_FILE, Method,
+    MethodInfo, Run, Scored, Task, read_settings, write_settings,
+};
+use crate::checkpoint::Arrays;
+use crate::density::Density;
+use crate::error::SolveError;
+use crate::fit::mixture_options;
+use crate::heat_kernel::TransitionKernel;
+use crate::likelihood::{BoundOptions, Bounds};
+use crate::manifold::{Family, Manifold};
+use crate::mixture::KernelMixture;
+use crate::prior::Prior;
+use crate::rows::Rows;
+use crate::sample::SampleOptions;
+use crate::train::{MetricsRow, Outcome};
+use crate::watch::Watch;
+
+settings! {
+    /// The kernel mixture.
+    "": KernelSettings, Kernel {
+        /// Whether the mixture's weights vary from centre to centre.
+        local_weights: bool,
+    }
+}
+
+/// The method of this file.
+#[derive(Debug)]
+pub struct KernelMethod;
+
+const INFO: MethodInfo = MethodInfo {
+    name: "kernel",
+    title: "kernel mixture",
+    help: "A mixture of heat kernels, no network",
+    manifolds: "spheres, tori, SO(3), R^d, their products, and hyperbolic space",
+    settings: &[Kernel::DESCRIPTIONS],
+};
+
+impl Method for KernelMethod {
+    fn info(&self) -> &'static MethodInfo {
+        &INFO
+    }
+
+    fn supports(&self, geometry: &Geometry) -> Result<(), FitError> {
+        let Geometry { manifold, prior } = geometry;
+        let hyperbolic = matches!(manifold.family(), Family::Hyperboloid { .. });
+        if hyperbolic || TransitionKernel::new(manifold.as_ref(), prior.as_ref()).is_ok() {
+            return Ok(());
+        }
+        let (method, known) = (INFO.name, INFO.manifolds);
+        Err(FitError::Unsupported { method, manifold: manifold.name(), known })
+    }
+
+    fn check(&self, choices: &Json) -> Result<(), FitError> {
+        read_settings::<Kernel>(choices).map(|_| ())
+    }
+
+    fn start(&self, task: &Task, choices: &Json) -> Result<Box<dyn Run>, FitError> {
+        let choices: Kernel = read_settings(choices)?;
+        let settings = KernelSettings { local_weights: choices.local_weights.unwrap_or(false) };
+        let common = task.mixture.clone()?;
+        let mixture = if settings.local_weights {
+            let localised = || common.localised(&mixture_options(task.seed));
+            Arc::new(task.watch.stage("local weights", localised)?)
+        } else {
+            common
+        };
+        let outcome = Outcome {
+            train_seconds: task.began.elapsed().as_secs_f64(),
+            threads: rayon::current_num_threads(),
+            ..Outcome::default()
+        };
+        let prior = Arc::clone(&task.geometry.prior);
+        Ok(Box::new(Done { model: FittedKernel { mixture, prior, settings }, outcome }))
+    }
+
+    fn open(
+        &self,
+        task: &Task,
+        settings: &Json,
+        _files: &dyn Files,
+    ) -> Result<Box<dyn Run>, FitError> {
+        self.start(task, settings)
+    }
+
+    fn load(
+        &self,
+        geometry: &Geometry,
+        _settings: &Json,
+        files: &dyn Files,
+    ) -> Result<Arc<dyn Fitted>, FitError> {
+        let mixture = Arc::new(read_mixture(geometry, MODEL_FILE, files)?);
+        let settings = KernelSettings { local_weights: mixture.local_weights().is_some() };
+        Ok(Arc::new(FittedKernel { mixture, prior: Arc::clone(&geometry.prior), settings }))
+    }
+}
+
+/// A mixture from its file.
+pub fn read_mixture(
+    geometry: &Geometry,
+    name: &str,
+    files: &dyn Files,
+) -> Result<KernelMixture, FitError> {
+    let bytes = files.need(name)?;
+    let arrays = Arrays::from_bytes(&bytes)
+        .map_err(|source| FitError::File { name: name.to_owned(), source })?;
+    let (manifold, prior) = (Arc::clone(&geometry.manifold), Arc::clone(&geometry.prior));
+    KernelMixture::from_tensors(manifold, prior, &arrays.arrays)
+        .map_err(|source| FitError::Stored { name: name.to_owned(), source })
+}
+
+/// A mixture as the bytes of a file.
+pub fn write_mixture(mixture: &KernelMixture) -> Result<Vec<u8>, FitError> {
+    Ok(Arrays { arrays: mixture.to_tensors(), ..Arrays::default() }.to_bytes()?)
+}
+
+/// A run that is done when it starts.
+struct Done {
+    model: FittedKernel,
+    outcome: Outcome,
+}
+
+impl Run for Done {
+    fn settings(&self) -> Result<Json, FitError> {
+        self.model.settings()
+    }
+
+    fn files(&self) -> Result<FileMap, FitError> {
+        Ok(FileMap::new())
+    }
+
+    fn steps(&self) -> (u64, u64) {
+        (0, 0)
+    }
+
+    fn is_done(&self) -> bool {
+        true
+    }
+
+    fn advance(&mut self, _watch: &Watch) -> Result<Vec<MetricsRow>, FitError> {
+        Ok(Vec::new())
+    }
+
+    fn checkpoint(&self) -> Result<Option<Vec<u8>>, FitError> {
+        Ok(None)
+    }
+
+    fn restore(&mut self, _checkpoint: &[u8]) -> Result<(), FitError> {
+        Ok(())
+    }
+
+    fn finish(&self) -> Result<Finished, FitError> {
+        let (model, outcome) = (Arc::new(self.model.clone()), self.outcome.clone());
+        Ok(Finished { model, outcome, proposal: Vec::new() })
+    }
+}
+
+/// The mixture as a fitted density.
+#[derive(Clone, Debug)]
+struct FittedKernel {
+    mixture: Arc<KernelMixture>,
+    prior: Arc<dyn Prior>,
+    settings: KernelSettings,
+}
+
+/// How much wider the mixture is that checks this one's mass: one checked by itself would have mass one
+/// whatever it is.
+const WIDENED: f64 = 1.5;
+
+impl Density for FittedKernel {
+    fn manifold(&self) -> &Arc<dyn Manifold> {
+        self.mixture.manifold()
+    }
+
+    fn log_density(&self, x: Rows<'_>) -> Result<Vec<f64>, SolveError> {
+        self.mixture.log_density(x)
+    }
+
+    fn sample(&self, n: usize, seed: u64) -> Result<Vec<f64>, SolveError> {
+        self.mixture.sample(n, seed)
+    }
+}
+
+impl Fitted for FittedKernel {
+    fn info(&self) -> &'static MethodInfo {
+        &INFO
+    }
+
+    fn settings(&self) -> Result<Json, FitError> {
+        write_settings(&self.settings)
+    }
+
+    fn files(&self) -> Result<FileMap, FitError> {
+        Ok(FileMap::from([(MODEL_FILE.to_owned(), write_mixture(&self.mixture)?)]))
+    }
+
+    fn prior(&self) -> &Arc<dyn Prior> {
+        &self.prior
+    }
+
+    fn likelihood_kind(&self) -> LikelihoodKind {
+        LikelihoodKind::ClosedForm
+    }
+
+    fn score(&self, x: Rows<'_>, _tolerance: f64) -> Result<Scored, SolveError> {
+        Ok(Scored { log_p: self.log_density(x)?, evaluations: 1.0 })
+    }
+
+    fn sample_with(&self, n: usize, options: &SampleOptions) -> Result<Vec<f64>, SolveError> {
+        self.sample(n, options.seed)
+    }
+
+    fn bounds(&self, _x: Rows<'_>, _options: &BoundOptions) -> Result<Option<Bounds>, SolveError> {
+        Ok(None)
+    }
+
+    fn proposal(&self) -> Result<Option<Arc<dyn Density>>, SolveError> {
+        Ok(Some(Arc::new(self.mixture.widened(WIDENED)?)))
+    }
+
+    fn mixture(&self) -> Option<&KernelMixture> {
+        Some(&self.mixture)
+    }
+}

@@ -1,0 +1,439 @@
+//! Methods: what can be learned from points. One file or folder each, one line in [`METHODS`].
+//!
+//! A [`Method`] turns points into a [`Run`] with every open choice made; a run goes on step by step and
+//! ends in a [`Fitted`] density, which can be kept as files and loaded again. The loop, the budget of
+//! time and the checkpoints belong to [`crate::fit`] and to whoever keeps the files.
+
+mod kernel;
+pub mod rdm;
+pub(crate) mod settings;
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Instant;
+
+use serde_json::Value as Json;
+use thiserror::Error;
+
+pub use kernel::{Kernel, KernelMethod, KernelSettings, read_mixture, write_mixture};
+pub use rdm::Rdm;
+pub use settings::Setting;
+
+use crate::checkpoint::CheckpointError;
+use crate::density::Density;
+use crate::error::{ShapeError, SolveError};
+use crate::likelihood::{BoundOptions, Bounds};
+use crate::manifold::Manifold;
+use crate::mixture::KernelMixture;
+use crate::nn::NnError;
+use crate::points::{Points, PointsError, SplitError};
+use crate::prior::{Prior, default_prior};
+use crate::rows::Rows;
+use crate::sample::SampleOptions;
+use crate::train::{MetricsRow, Outcome, RestoreError, TrainError};
+use crate::watch::Watch;
+
+/// Every method, the default first.
+pub static METHODS: [&dyn Method; 2] = [&rdm::RdmMethod, &KernelMethod];
+
+/// The method of a name.
+pub fn method(name: &str) -> Result<&'static dyn Method, FitError> {
+    let found = METHODS.iter().find(|method| method.info().name == name);
+    found.copied().ok_or_else(|| FitError::UnknownMethod {
+        name: name.to_owned(),
+        allowed: METHODS.map(|method| method.info().name).join(", "),
+    })
+}
+
+/// What is to be known of a method without running it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MethodInfo {
+    /// Its name on the command line and in configuration files, where its section has that name too.
+    pub name: &'static str,
+    /// What it is called in a sentence: `kernel mixture`.
+    pub title: &'static str,
+    /// What it does, in a line.
+    pub help: &'static str,
+    /// The manifolds that it knows, in words.
+    pub manifolds: &'static str,
+    /// Its settings, by section.
+    pub settings: &'static [&'static [Setting]],
+}
+
+impl MethodInfo {
+    /// Whether there is a setting of this name, or a section of settings.
+    pub fn knows(&self, name: &str) -> bool {
+        self.settings.iter().copied().flatten().any(|setting| {
+            let section = setting.name.rsplit_once('.').map_or("", |(section, _)| section);
+            setting.name == name || section == name
+        })
+    }
+}
+
+/// Why nothing could be learned, or what was learned not be loaded.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum FitError {
+    /// A method that there is not.
+    #[error("unknown method '{name}'; allowed: {allowed}")]
+    UnknownMethod {
+        /// The name given.
+        name: String,
+        /// The names there are.
+        allowed: String,
+    },
+    /// A manifold that the method does not know.
+    #[error("method {method} is not known on {manifold}; it knows {known}")]
+    Unsupported {
+        /// The method.
+        method: &'static str,
+        /// The manifold.
+        manifold: String,
+        /// What it knows.
+        known: &'static str,
+    },
+    /// Weights or context that the method cannot use.
+    #[error("method {method} does not take {what} yet; leave them out")]
+    Refused {
+        /// The method.
+        method: &'static str,
+        /// What was given with the points.
+        what: &'static str,
+    },
+    /// Settings that do not parse.
+    #[error("configuration: {problem}")]
+    Settings {
+        /// What is wrong.
+        problem: String,
+    },
+    /// A setting that no run could have.
+    #[error("{name} = {value} is not allowed; {expected}")]
+    Setting {
+        /// Its name.
+        name: &'static str,
+        /// Its value.
+        value: String,
+        /// What is allowed.
+        expected: &'static str,
+    },
+    /// Settings of a stored run that lack one.
+    #[error("the run's configuration has no {name}")]
+    Incomplete {
+        /// The first that is missing.
+        name: &'static str,
+    },
+    /// A file that a stored model needs.
+    #[error("{name} is missing")]
+    MissingFile {
+        /// Its name.
+        name: String,
+    },
+    /// A file that is damaged.
+    #[error("{name}: {source}")]
+    File {
+        /// Its name.
+        name: String,
+        /// What is wrong with it.
+        source: CheckpointError,
+    },
+    /// A file whose content does not fit.
+    #[error("{name}: {source}")]
+    Stored {
+        /// Its name.
+        name: String,
+        /// What does not fit.
+        source: SolveError,
+    },
+    /// A file that could not be read or written.
+    #[error(transparent)]
+    Storage(Box<dyn std::error::Error + Send + Sync>),
+    /// Points that do not fit together.
+    #[error(transparent)]
+    Points(#[from] PointsError),
+    /// Rows that do not fit together.
+    #[error(transparent)]
+    Shape(#[from] ShapeError),
+    /// Points that cannot be divided.
+    #[error(transparent)]
+    Split(#[from] SplitError),
+    /// Noise, kernels or likelihoods.
+    #[error(transparent)]
+    Solve(#[from] SolveError),
+    /// Training.
+    #[error(transparent)]
+    Train(#[from] TrainError),
+    /// The network.
+    #[error(transparent)]
+    Network(#[from] NnError),
+    /// A checkpoint of another run.
+    #[error(transparent)]
+    Restore(#[from] RestoreError),
+    /// A checkpoint that cannot be written.
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
+}
+
+/// A manifold with its prior.
+#[derive(Clone, Debug)]
+pub struct Geometry {
+    /// M.
+    pub manifold: Arc<dyn Manifold>,
+    /// p₀.
+    pub prior: Arc<dyn Prior>,
+}
+
+impl Geometry {
+    /// The manifold with its default prior.
+    pub fn of(manifold: &Arc<dyn Manifold>) -> Result<Self, SolveError> {
+        Ok(Self { manifold: Arc::clone(manifold), prior: default_prior(manifold)? })
+    }
+}
+
+/// Everything that a method learns from.
+#[derive(Debug)]
+pub struct Task {
+    /// Manifold and prior.
+    pub geometry: Geometry,
+    /// Points to learn from.
+    pub train: Points,
+    /// Points to choose by.
+    pub validation: Points,
+    /// Seed of everything random.
+    pub seed: u64,
+    /// The kernel mixture of the training points, or why there is none: the model of one method, and for
+    /// others the length scales of the data.
+    pub mixture: Result<Arc<KernelMixture>, SolveError>,
+    /// When the work began: a budget of time counts from here.
+    pub began: Instant,
+    /// Where progress is seen and the work is stopped.
+    pub watch: Watch,
+}
+
+/// A way to learn a density from points.
+pub trait Method: Debug + Send + Sync {
+    /// Name, settings and manifolds.
+    fn info(&self) -> &'static MethodInfo;
+
+    /// An error on a manifold that the method does not know.
+    fn supports(&self, geometry: &Geometry) -> Result<(), FitError>;
+
+    /// An error for points with something that the method cannot use: weights and context, unless it says otherwise.
+    fn accepts(&self, points: &Points) -> Result<(), FitError> {
+        let refused = |what| Err(FitError::Refused { method: self.info().name, what });
+        match (points.weights(), points.context()) {
+            (Some(_), _) => refused("weights"),
+            (_, Some(_)) => refused("context columns"),
+            (None, None) => Ok(()),
+        }
+    }
+
+    /// An error for choices that no run could have, before any data are read.
+    fn check(&self, choices: &Json) -> Result<(), FitError>;
+
+    /// A run with every open choice made from the data.
+    fn start(&self, task: &Task, choices: &Json) -> Result<Box<dyn Run>, FitError>;
+
+    /// The same run again, from its settings and the files that it started with.
+    fn open(
+        &self,
+        task: &Task,
+        settings: &Json,
+        files: &dyn Files,
+    ) -> Result<Box<dyn Run>, FitError>;
+
+    /// What a finished run left.
+    fn load(
+        &self,
+        geometry: &Geometry,
+        settings: &Json,
+        files: &dyn Files,
+    ) -> Result<Arc<dyn Fitted>, FitError>;
+}
+
+/// Files by name: a folder, or memory.
+pub trait Files {
+    /// The bytes of a file; none if there is no such file.
+    fn read(&self, name: &str) -> Result<Option<Vec<u8>>, FitError>;
+
+    /// The bytes of a file that must be there.
+    fn need(&self, name: &str) -> Result<Vec<u8>, FitError> {
+        self.read(name)?.ok_or_else(|| FitError::MissingFile { name: name.to_owned() })
+    }
+}
+
+/// Files in memory.
+pub type FileMap = BTreeMap<String, Vec<u8>>;
+
+impl Files for FileMap {
+    fn read(&self, name: &str) -> Result<Option<Vec<u8>>, FitError> {
+        Ok(self.get(name).cloned())
+    }
+}
+
+/// The file of a finished model.
+pub const MODEL_FILE: &str = "model.safetensors";
+/// The file of a run that is under way.
+pub const CHECKPOINT_FILE: &str = "checkpoint.safetensors";
+
+/// Learning in progress.
+pub trait Run: Send {
+    /// Its settings, nothing left open.
+    fn settings(&self) -> Result<Json, FitError>;
+
+    /// What [`Method::open`] needs beside them.
+    fn files(&self) -> Result<FileMap, FitError>;
+
+    /// Steps done and steps in all.
+    fn steps(&self) -> (u64, u64);
+
+    /// Whether there is nothing left to do.
+    fn is_done(&self) -> bool;
+
+    /// One step; lines for the record.
+    fn advance(&mut self, watch: &Watch) -> Result<Vec<MetricsRow>, FitError>;
+
+    /// Seconds between two checkpoints.
+    fn checkpoint_seconds(&self) -> f64 {
+        f64::INFINITY
+    }
+
+    /// Everything that is needed to go on from here; none for a run without steps.
+    fn checkpoint(&self) -> Result<Option<Vec<u8>>, FitError>;
+
+    /// Goes on from a checkpoint.
+    fn restore(&mut self, checkpoint: &[u8]) -> Result<(), FitError>;
+
+    /// The density as learned so far, and how it went.
+    fn finish(&self) -> Result<Finished, FitError>;
+}
+
+/// What a run ends in.
+#[derive(Debug)]
+pub struct Finished {
+    /// The density.
+    pub model: Arc<dyn Fitted>,
+    /// How the run went.
+    pub outcome: Outcome,
+    /// The proposal of times at the end, as pairs (s, q(s)); empty for methods without one.
+    pub proposal: Vec<[f64; 2]>,
+}
+
+/// How log p is computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LikelihoodKind {
+    /// By the flow of an ordinary differential equation, to a tolerance.
+    Ode,
+    /// By a formula.
+    ClosedForm,
+}
+
+/// Log-densities, and what they took.
+#[derive(Clone, Debug)]
+pub struct Scored {
+    /// log p(x) of every row, in nats.
+    pub log_p: Vec<f64>,
+    /// Evaluations of the model per row.
+    pub evaluations: f64,
+}
+
+/// What a report says of a model beside its numbers; absent where it makes no sense.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ModelFacts {
+    /// What the network is added to.
+    pub guide: Option<&'static str>,
+    /// The form of the loss.
+    pub loss: Option<&'static str>,
+    /// Smallest noising time.
+    pub s_min: Option<f64>,
+    /// T.
+    pub t_end: Option<f64>,
+}
+
+/// A learned density that can be kept.
+pub trait Fitted: Density {
+    /// The method that learned it.
+    fn info(&self) -> &'static MethodInfo;
+
+    /// Its settings, nothing left open.
+    fn settings(&self) -> Result<Json, FitError>;
+
+    /// What [`Method::load`] needs beside them.
+    fn files(&self) -> Result<FileMap, FitError>;
+
+    /// The prior of its manifold.
+    fn prior(&self) -> &Arc<dyn Prior>;
+
+    /// What it is called in a title.
+    fn title(&self) -> &'static str {
+        self.info().title
+    }
+
+    /// How log p is computed.
+    fn likelihood_kind(&self) -> LikelihoodKind;
+
+    /// log p of every row, to a tolerance where it is not a formula.
+    fn score(&self, x: Rows<'_>, tolerance: f64) -> Result<Scored, SolveError>;
+
+    /// `n` draws in a given way. A density that is sampled exactly has only one way.
+    fn sample_with(&self, n: usize, options: &SampleOptions) -> Result<Vec<f64>, SolveError>;
+
+    /// Lower bounds of log p of the stochastic model, where it is one.
+    fn bounds(&self, x: Rows<'_>, options: &BoundOptions) -> Result<Option<Bounds>, SolveError>;
+
+    /// A density in closed form that has this one's detail: the guide of a guided network.
+    fn reference(&self) -> Option<Arc<dyn Density>> {
+        None
+    }
+
+    /// A density that is nowhere small beside this one, to check its mass with.
+    fn proposal(&self) -> Result<Option<Arc<dyn Density>>, SolveError> {
+        Ok(self.reference())
+    }
+
+    /// The kernel mixture, if it is one.
+    fn mixture(&self) -> Option<&KernelMixture> {
+        None
+    }
+
+    /// What a report says of it.
+    fn facts(&self) -> ModelFacts {
+        ModelFacts::default()
+    }
+}
+
+/// A fitted density with another tolerance and way of sampling.
+#[derive(Clone, Debug)]
+pub struct WithOptions {
+    /// The density.
+    pub model: Arc<dyn Fitted>,
+    /// The tolerance of log p.
+    pub tolerance: f64,
+    /// How samples are drawn; the seed is the caller's.
+    pub sampling: SampleOptions,
+}
+
+impl Density for WithOptions {
+    fn manifold(&self) -> &Arc<dyn Manifold> {
+        self.model.manifold()
+    }
+
+    fn log_density(&self, x: Rows<'_>) -> Result<Vec<f64>, SolveError> {
+        Ok(self.model.score(x, self.tolerance)?.log_p)
+    }
+
+    fn sample(&self, n: usize, seed: u64) -> Result<Vec<f64>, SolveError> {
+        self.model.sample_with(n, &SampleOptions { seed, ..self.sampling })
+    }
+}
+
+/// Choices or settings of a method from their JSON form.
+pub(crate) fn read_settings<T: serde::de::DeserializeOwned>(json: &Json) -> Result<T, FitError> {
+    serde_json::from_value(json.clone())
+        .map_err(|e| FitError::Settings { problem: e.to_string().replace('\n', " ") })
+}
+
+/// The JSON form of choices or settings.
+pub(crate) fn write_settings<T: serde::Serialize>(settings: &T) -> Result<Json, FitError> {
+    serde_json::to_value(settings).map_err(|e| FitError::Settings { problem: e.to_string() })
+}

@@ -1,0 +1,224 @@
+//! The choices that a user leaves open, made from the manifold and the data; each default is here and
+//! nowhere else.
+
+use super::settings::{
+    Divergence, Guide, Loss, ModelChoices, ModelSettings, NetChoices, NetSettings, Preset, Rdm,
+    RdmSettings, TimeProposal, TimesGradient, TrainChoices, TrainSettings,
+};
+use crate::heat_kernel::TransitionKernel;
+use crate::manifold::{Family, LogCoordinates, Manifold};
+use crate::methods::Geometry;
+use crate::mixture::KernelMixture;
+use crate::nn::{Activation, NetConfig};
+use crate::optim::Decay;
+
+/// Largest dimension in which a guide is the default: beyond it cells of centres hardly merge and the
+/// guide costs more than the network.
+const GUIDED_DIM: usize = 3;
+/// Smallest time at which a network beside a guide is trained.
+const GUIDED_FROM: f64 = 1e-4;
+
+/// The paper's choices `tab:arch-detail`, `tab:exp-optimization-detail`.
+fn paper(manifold: &dyn Manifold) -> Rdm {
+    let m = manifold.ambient_dim();
+    let (net, rate, decay) = match first_family(manifold) {
+        Family::Sphere { .. } => (NetConfig::paper_sphere(m), 2e-4, Decay::Cosine),
+        Family::Hyperboloid { .. } => (NetConfig::paper_hyperbolic(m), 5e-4, Decay::Constant),
+        Family::Orthogonal { .. } => (NetConfig::paper_orthogonal(m), 1e-3, Decay::Constant),
+        _ => (NetConfig::paper_torus(m), 3e-4, Decay::Constant),
+    };
+    Rdm {
+        preset: Some(Preset::Paper),
+        model: ModelChoices {
+            guide: Some(Guide::None),
+            prior_score: Some(false),
+            ..ModelChoices::default()
+        },
+        net: NetChoices {
+            depth: Some(net.depth),
+            width: Some(net.width),
+            activation: Some(net.activation),
+            actnorm: Some(net.actnorm),
+            log_coordinates: Some(false),
+            time_pairs: Some(0),
+            fourier: Some(0),
+            inverse_noise: Some(false),
+            zero_output: Some(false),
+            ..NetChoices::default()
+        },
+        train: TrainChoices {
+            loss: Some(Loss::Implicit),
+            times: Some(TimeProposal::Learned),
+            rate: Some(rate),
+            decay: Some(decay),
+            ..TrainChoices::default()
+        },
+    }
+}
+
+/// The family that decides for a whole product: that of its first factor.
+fn first_family(manifold: &dyn Manifold) -> Family {
+    match manifold.family() {
+        Family::Product => {
+            manifold.factors().first().map_or(Family::Other, |f| first_family(f.as_ref()))
+        }
+        family => family,
+    }
+}
+
+/// The slowest rate at which the noise forgets where it started: half the first eigenvalue of the
+/// Laplacian, or the Ornstein–Uhlenbeck rate.
+fn forgetting_rate(manifold: &dyn Manifold) -> f64 {
+    match manifold.family() {
+        Family::Sphere { dim } => 0.5 * dim as f64,
+        Family::Product => manifold
+            .factors()
+            .iter()
+            .map(|factor| forgetting_rate(factor.as_ref()))
+            .fold(f64::INFINITY, f64::min),
+        _ => 0.5,
+    }
+}
+
+/// The length scales of the data, as the leave-one-out likelihood of a kernel mixture sees them: unlike
+/// distances between neighbours they do not shrink with the number of points of a smooth density.
+struct Scales {
+    /// The smallest bandwidth.
+    finest: f64,
+    /// Below it lies a hundredth of the mass.
+    smallest: f64,
+    /// Below it lies a tenth of the mass.
+    small: f64,
+}
+
+impl Scales {
+    fn of(mixture: Option<&KernelMixture>) -> Self {
+        let Some(mixture) = mixture else { return Self { finest: 0.1, smallest: 0.1, small: 0.1 } };
+        let quantile = |share: f64| {
+            let mut below = 0.0;
+            for (bandwidth, weight) in mixture.bandwidths().iter().zip(mixture.weights()).rev() {
+                below += weight;
+                if below > share {
+                    return *bandwidth;
+                }
+            }
+            1.0
+        };
+        let finest = mixture.bandwidths().last().copied().unwrap_or(1.0);
+        Self { finest, smallest: quantile(0.01), small: quantile(0.1) }
+    }
+}
+
+/// Steps that settings have before a budget of minutes is turned into steps.
+pub(super) const UNPLANNED: u64 = 1_000_000;
+
+/// Steps in which the rate of a run of so many steps rises.
+pub(super) fn warmup(steps: u64) -> u64 {
+    (steps / 50).min(500)
+}
+
+/// Makes every open choice, from the manifold and from the kernel mixture of the training points.
+pub(super) fn resolve(
+    choices: &Rdm,
+    geometry: &Geometry,
+    mixture: Option<&KernelMixture>,
+) -> RdmSettings {
+    let Geometry { manifold, prior } = geometry;
+    let preset = choices.preset.unwrap_or(Preset::Fast);
+    let mut choices = choices.clone();
+    if preset == Preset::Paper {
+        let paper = paper(manifold.as_ref());
+        choices.model = choices.model.or(paper.model);
+        choices.net = choices.net.or(paper.net);
+        choices.train = choices.train.or(paper.train);
+    }
+    let Rdm { model, net, train, .. } = choices;
+    let kernel_known = TransitionKernel::new(manifold.as_ref(), prior.as_ref()).is_ok();
+    let scales = Scales::of(mixture);
+
+    let guidable = kernel_known
+        && mixture.is_some()
+        && manifold.dim() <= GUIDED_DIM
+        && train.loss != Some(Loss::Implicit);
+    let guide = model.guide.unwrap_or(if guidable { Guide::Kernel } else { Guide::None });
+    let guided = guide == Guide::Kernel;
+    // A guide is its mixture at s_min, whose smallest bandwidth is √s_min. Otherwise noise of this
+    // variance costs d/2 log(1 + s_min/σ²) nats at the smallest scale σ.
+    let finest = if guided {
+        scales.finest.powi(2).min(1e-4)
+    } else {
+        (0.05 * scales.smallest.powi(2)).min(1e-3)
+    };
+    let s_min = model.s_min.unwrap_or(finest.max(1e-10));
+    let model = ModelSettings {
+        guide,
+        // A guide has the prior's score already.
+        prior_score: model.prior_score.unwrap_or(!guided && !prior.is_driftless()),
+        s_min,
+        s_from: model.s_from.unwrap_or(if guided { s_min.max(GUIDED_FROM) } else { s_min }),
+        t_end: model.t_end.unwrap_or(6.0 / forgetting_rate(manifold.as_ref())),
+    };
+
+    let log_coordinates =
+        net.log_coordinates.unwrap_or(LogCoordinates::new(manifold.as_ref()).is_some());
+    // The implicit loss is noisy at high frequencies.
+    let highest = if kernel_known { 1e4 } else { 50.0 };
+    let fourier_max = (1.0 / scales.small).clamp(4.0, highest);
+    let features = match fourier_max {
+        // On hyperbolic space, where the implicit loss is trained, a few help; elsewhere without the
+        // kernel they were not tried.
+        _ if !kernel_known && log_coordinates => 64,
+        _ if mixture.is_none() || !kernel_known => 0,
+        f if f < 50.0 => 64,
+        f if f < 500.0 => 128,
+        _ => 256,
+    };
+    let net = NetSettings {
+        depth: net.depth.unwrap_or(4),
+        width: net.width.unwrap_or(256),
+        activation: net.activation.unwrap_or(Activation::Swish),
+        residual: net.residual.unwrap_or(false),
+        actnorm: net.actnorm.unwrap_or(!kernel_known),
+        log_coordinates,
+        time_pairs: net.time_pairs.unwrap_or(4),
+        fourier: net.fourier.unwrap_or(features),
+        fourier_max: net.fourier_max.unwrap_or(fourier_max),
+        inverse_noise: net.inverse_noise.unwrap_or(true),
+        zero_output: net.zero_output.unwrap_or(true),
+    };
+
+    let loss = if kernel_known { Loss::Denoising } else { Loss::Implicit };
+    let validations = train.validations.unwrap_or(20);
+    // Beside a guide the network's gain comes late, and it hardly overfits.
+    let patience = if guided { validations.div_ceil(2).max(8) } else { 8 };
+    // Steps that are given count; the minutes beside them are those of the run that found them.
+    let (steps, minutes) = match train.steps {
+        Some(steps) => (steps, 0.0),
+        None => (UNPLANNED, train.minutes.unwrap_or(5.0)),
+    };
+    let train = TrainSettings {
+        loss: train.loss.unwrap_or(loss),
+        divergence: train.divergence.unwrap_or(Divergence::Frame),
+        probes: train.probes.unwrap_or(1),
+        times: train.times.unwrap_or(TimeProposal::LogUniform),
+        times_every: train.times_every.unwrap_or(500),
+        times_rate: train.times_rate.unwrap_or(0.01),
+        times_gradient: train.times_gradient.unwrap_or(TimesGradient::Unbiased),
+        noise_steps: train.noise_steps.unwrap_or(0),
+        batch: train.batch.unwrap_or(512),
+        partitions: train.partitions.unwrap_or(8),
+        steps,
+        minutes,
+        rate: train.rate.unwrap_or(1e-3),
+        warmup: train.warmup.unwrap_or(warmup(steps)),
+        decay: train.decay.unwrap_or(Decay::Cosine),
+        weight_decay: train.weight_decay.unwrap_or(0.0),
+        clip: train.clip.unwrap_or(10.0),
+        ema: train.ema.unwrap_or(0.999),
+        validations,
+        validation_points: train.validation_points.unwrap_or(500),
+        patience: train.patience.unwrap_or(patience),
+        checkpoint_seconds: train.checkpoint_seconds.unwrap_or(20.0),
+    };
+    RdmSettings { preset, model, net, train }
+}

@@ -1,0 +1,151 @@
+//! A trained diffusion model.
+
+use std::sync::Arc;
+
+use serde_json::Value as Json;
+
+use super::{GUIDE_FILE, Guide, INFO, RdmSettings};
+use crate::checkpoint::Checkpoint;
+use crate::density::Density;
+use crate::error::SolveError;
+use crate::field::Field;
+use crate::flow_density::FlowOptions;
+use crate::likelihood::{BoundOptions, Bounds, bounds};
+use crate::manifold::Manifold;
+use crate::methods::kernel::write_mixture;
+use crate::methods::{
+    FileMap, FitError, Fitted, Geometry, LikelihoodKind, MODEL_FILE, MethodInfo, ModelFacts,
+    Scored, write_settings,
+};
+use crate::mixture::{Guide as MixtureScore, KernelMixture};
+use crate::model::Diffusion;
+use crate::nn::Mlp;
+use crate::prior::Prior;
+use crate::rows::Rows;
+use crate::sample::{SampleOptions, sample};
+use crate::train::ModelParts;
+
+/// Tolerance of log p where nothing else is asked for.
+const TOLERANCE: f64 = 1e-5;
+
+/// A trained diffusion model with everything that it is made of.
+#[derive(Debug)]
+pub(super) struct FittedRdm {
+    settings: RdmSettings,
+    net: Mlp<f32>,
+    guide: Option<Arc<KernelMixture>>,
+    diffusion: Diffusion,
+    best_step: Option<u64>,
+}
+
+impl FittedRdm {
+    pub(super) fn new(
+        geometry: Geometry,
+        settings: RdmSettings,
+        net: Mlp<f32>,
+        guide: Option<Arc<KernelMixture>>,
+    ) -> Result<Self, FitError> {
+        let model = &settings.model;
+        let score = guide.as_ref().map(|guide| MixtureScore::new(guide, None, model.s_min));
+        let score = score.transpose()?.map(|score| Arc::new(score) as Arc<dyn Field>);
+        let parts = ModelParts {
+            manifold: geometry.manifold,
+            prior: geometry.prior,
+            net: Arc::new(net.clone()),
+            guide: score,
+            s_min: model.s_min,
+            s_from: model.s_from,
+            t_end: model.t_end,
+            log_coordinates: settings.net.log_coordinates,
+            prior_score: model.prior_score,
+        };
+        let diffusion = parts.assemble();
+        Ok(Self { settings, net, guide, diffusion, best_step: None })
+    }
+
+    /// The same with the step that its weights are from.
+    pub(super) fn at_step(self, step: u64) -> Self {
+        Self { best_step: Some(step), ..self }
+    }
+}
+
+impl Density for FittedRdm {
+    fn manifold(&self) -> &Arc<dyn Manifold> {
+        &self.diffusion.manifold
+    }
+
+    fn log_density(&self, x: Rows<'_>) -> Result<Vec<f64>, SolveError> {
+        Ok(self.score(x, TOLERANCE)?.log_p)
+    }
+
+    fn sample(&self, n: usize, seed: u64) -> Result<Vec<f64>, SolveError> {
+        self.sample_with(n, &SampleOptions { seed, ..SampleOptions::default() })
+    }
+}
+
+impl Fitted for FittedRdm {
+    fn info(&self) -> &'static MethodInfo {
+        &INFO
+    }
+
+    fn settings(&self) -> Result<Json, FitError> {
+        write_settings(&self.settings)
+    }
+
+    fn files(&self) -> Result<FileMap, FitError> {
+        let mut model = Checkpoint::new(self.net.clone());
+        if let Some(step) = self.best_step {
+            model.extra.insert("best_step".into(), step.into());
+        }
+        let mut files = FileMap::from([(MODEL_FILE.to_owned(), model.to_bytes()?)]);
+        if let Some(guide) = &self.guide {
+            files.insert(GUIDE_FILE.to_owned(), write_mixture(guide)?);
+        }
+        Ok(files)
+    }
+
+    fn prior(&self) -> &Arc<dyn Prior> {
+        &self.diffusion.prior
+    }
+
+    fn title(&self) -> &'static str {
+        match self.settings.model.guide {
+            Guide::Kernel => "guided diffusion model",
+            Guide::None => INFO.title,
+        }
+    }
+
+    fn likelihood_kind(&self) -> LikelihoodKind {
+        LikelihoodKind::Ode
+    }
+
+    fn score(&self, x: Rows<'_>, tolerance: f64) -> Result<Scored, SolveError> {
+        self.diffusion.check()?;
+        let flow = self.diffusion.flow(FlowOptions::with_tolerance(tolerance));
+        let found = flow.log_density_with_stats(x)?;
+        let evaluations = found.stats.evaluations as f64 / x.len() as f64;
+        Ok(Scored { log_p: found.log_p, evaluations })
+    }
+
+    fn sample_with(&self, n: usize, options: &SampleOptions) -> Result<Vec<f64>, SolveError> {
+        sample(&self.diffusion, n, options)
+    }
+
+    fn bounds(&self, x: Rows<'_>, options: &BoundOptions) -> Result<Option<Bounds>, SolveError> {
+        bounds(&self.diffusion, x, options).map(Some)
+    }
+
+    fn reference(&self) -> Option<Arc<dyn Density>> {
+        self.guide.as_ref().map(|guide| Arc::clone(guide) as Arc<dyn Density>)
+    }
+
+    fn facts(&self) -> ModelFacts {
+        let RdmSettings { model, train, .. } = &self.settings;
+        ModelFacts {
+            guide: Some(model.guide.name()),
+            loss: Some(train.loss.name()),
+            s_min: Some(model.s_min),
+            t_end: Some(model.t_end),
+        }
+    }
+}

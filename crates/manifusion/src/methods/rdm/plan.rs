@@ -1,0 +1,83 @@
+//! A budget of minutes turned into steps, by measuring.
+
+use std::time::{Duration, Instant};
+
+use super::TrainSettings;
+use crate::divergence::Estimator;
+use crate::error::SolveError;
+use crate::field::FieldValues;
+use crate::methods::{FitError, Task};
+use crate::model::Diffusion;
+use crate::rng::Streams;
+use crate::train::Trainer;
+
+/// Field evaluations that a point's likelihood takes in a trained model.
+const TYPICAL_EVALUATIONS: f64 = 200.0;
+/// The share of the budget that validations are planned to take, at most.
+const VALIDATION_SHARE: f64 = 0.2;
+/// Fewer points and fewer validations than these say too little.
+const LEAST_POINTS: usize = 50;
+const LEAST_VALIDATIONS: u64 = 4;
+/// The share of the measured pace that is relied on: caches are warm in a measurement.
+const CAUTION: f64 = 0.98;
+
+/// What fits into the budget.
+pub(super) struct Plan {
+    pub(super) steps: u64,
+    pub(super) validations: u64,
+    pub(super) validation_points: usize,
+}
+
+/// Plans a run with the pace of a trial run, which is used up.
+pub(super) fn plan(
+    mut trial: Trainer,
+    task: &Task,
+    train: &TrainSettings,
+) -> Result<Plan, FitError> {
+    const WARM_UP: u64 = 5;
+    let budget = 60.0 * train.minutes;
+    // A long measurement of a short run would be a part of it that trains nothing.
+    let measured = Duration::from_secs_f64((0.01 * budget).clamp(0.2, 1.5));
+    task.watch.begin("planning", 0, 0);
+    for _ in 0..WARM_UP {
+        trial.step()?;
+    }
+    let (start, mut steps) = (Instant::now(), 0u32);
+    while start.elapsed() < measured || steps < 5 {
+        trial.step()?;
+        steps += 1;
+        if task.watch.is_stopped() {
+            return Err(SolveError::Stopped.into());
+        }
+    }
+    let per_step = start.elapsed().as_secs_f64() / f64::from(steps);
+    let per_point = TYPICAL_EVALUATIONS * seconds_per_evaluation(&trial.model()?, task)?;
+    let most = VALIDATION_SHARE * budget;
+    let points = task.validation.len().min(train.validation_points);
+    let affordable = |points: usize| most / (points as f64 * per_point);
+    // First fewer points, then fewer validations.
+    let fitting = (most / (train.validations as f64 * per_point)) as usize;
+    let validation_points = points.min(fitting.max(LEAST_POINTS));
+    let least = train.validations.min(LEAST_VALIDATIONS);
+    let validations = train.validations.min(affordable(validation_points) as u64).max(least);
+    let validating = (validations as f64 * validation_points as f64 * per_point).min(most);
+    let left = (budget - task.began.elapsed().as_secs_f64() - validating) * CAUTION;
+    let steps = ((left / per_step) as u64).max(1);
+    Ok(Plan { steps, validations: validations.min(steps), validation_points })
+}
+
+/// The time of one evaluation of the field with its exact divergence at one point, in a batch of many.
+fn seconds_per_evaluation(model: &Diffusion, task: &Task) -> Result<f64, FitError> {
+    let x = task.train.first_rows(128);
+    let numbers: Vec<usize> = (0..x.len()).collect();
+    let s = vec![(model.s_min * model.t_end).sqrt(); x.len()];
+    let probes = Streams::new(0, "plan");
+    let mut values = FieldValues::new(Estimator::Frame);
+    let (start, mut calls) = (Instant::now(), 0);
+    while calls < 3 || start.elapsed() < Duration::from_millis(100) {
+        let (manifold, field) = (model.manifold.as_ref(), model.field.as_ref());
+        values.evaluate(manifold, field, &numbers, x, &s, &probes)?;
+        calls += 1;
+    }
+    Ok(start.elapsed().as_secs_f64() / f64::from(calls * x.len() as u32))
+}

@@ -1,0 +1,278 @@
+//! What a user may set of a diffusion model.
+
+use serde::{Deserialize, Serialize};
+
+use crate::methods::FitError;
+use crate::methods::settings::{named, settings};
+use crate::nn::Activation;
+use crate::optim::Decay;
+
+named! {
+    /// Bundles of defaults.
+    Preset {
+        /// The paper's networks, loss and learned times.
+        Paper = "paper",
+        /// What reaches the best likelihood in a few minutes on a laptop.
+        Fast = "fast",
+    }
+}
+
+named! {
+    /// What the network is added to.
+    Guide {
+        /// Nothing: the network is the whole field.
+        None = "none",
+        /// The score of a mixture of heat kernels.
+        Kernel = "kernel",
+    }
+}
+
+named! {
+    /// The form of the bound.
+    Loss {
+        /// With a divergence, as in the paper; on every manifold.
+        Implicit = "implicit",
+        /// Against the score of the transition kernel, where that is known.
+        Denoising = "denoising",
+    }
+}
+
+named! {
+    /// Divergences of the implicit loss.
+    Divergence {
+        /// Exact, along a tangent frame.
+        Frame = "frame",
+        /// Exact, along a random tangent frame (QR).
+        RandomFrame = "random-frame",
+        /// Projected Hutchinson probes, Rademacher.
+        Hutchinson = "hutchinson",
+        /// Projected Hutchinson probes, Gaussian.
+        HutchinsonGaussian = "hutchinson-gaussian",
+        /// Through the closest-point extension.
+        ClosestPoint = "closest-point",
+        /// In intrinsic coordinates.
+        Intrinsic = "intrinsic",
+    }
+}
+
+named! {
+    /// Proposals of training times.
+    TimeProposal {
+        /// Uniform in s.
+        Uniform = "uniform",
+        /// Uniform in log s.
+        LogUniform = "log-uniform",
+        /// A deep sigmoidal flow that lowers the variance of the loss.
+        Learned = "learned",
+    }
+}
+
+named! {
+    /// Gradients of the learned proposal.
+    TimesGradient {
+        /// Unbiased, without a derivative of the loss.
+        Unbiased = "unbiased",
+        /// The paper's, slightly biased.
+        Reparameterised = "reparameterised",
+    }
+}
+
+settings! {
+    /// The noise, and what the network starts from.
+    "model": ModelSettings, ModelChoices {
+        /// What the network is added to.
+        guide: Guide,
+        /// Whether the network is added to the score of the prior.
+        prior_score: bool,
+        /// Smallest noising time.
+        s_min: f64,
+        /// Smallest time at which the network is trained.
+        s_from: f64,
+        /// T.
+        t_end: f64,
+    }
+}
+
+settings! {
+    /// The network.
+    "net": NetSettings, NetChoices {
+        /// Hidden layers.
+        depth: usize,
+        /// Units of a hidden layer.
+        width: usize,
+        /// The nonlinearity.
+        activation: Activation,
+        /// Whether hidden layers are added to their inputs.
+        residual: bool,
+        /// Whether inputs are normalised by a trained shift and scale.
+        actnorm: bool,
+        /// Whether the network sees the logarithm of points of hyperbolic space, not their coordinates.
+        log_coordinates: bool,
+        /// Pairs of sines of log s; 0 is the paper's plain s.
+        time_pairs: usize,
+        /// Damped Fourier features; 0 is none.
+        fourier: usize,
+        /// Their largest frequency.
+        fourier_max: f64,
+        /// Whether the output is divided by √(1 − e^{−s}).
+        inverse_noise: bool,
+        /// Whether the output layer starts at zero.
+        zero_output: bool,
+    }
+}
+
+settings! {
+    /// The training loop.
+    "train": TrainSettings, TrainChoices {
+        /// The form of the bound that is trained.
+        loss: Loss,
+        /// How the implicit loss computes divergences.
+        divergence: Divergence,
+        /// Hutchinson probes.
+        probes: usize,
+        /// The proposal of training times.
+        times: TimeProposal,
+        /// Steps between two updates of a learned proposal.
+        times_every: u64,
+        /// Learning rate of a learned proposal.
+        times_rate: f64,
+        /// Gradient of a learned proposal.
+        times_gradient: TimesGradient,
+        /// Heun steps of the noise; 0 takes exact draws where they are known.
+        noise_steps: usize,
+        /// Rows per step.
+        batch: usize,
+        /// Gradient partitions: the most threads that a step can use. Part of the arithmetic.
+        partitions: usize,
+        /// Steps of the run; where minutes are given, found by measuring.
+        steps: u64,
+        /// Minutes that fits and training may take in all; 0 where only steps count.
+        minutes: f64,
+        /// Learning rate.
+        rate: f64,
+        /// Steps in which the learning rate rises.
+        warmup: u64,
+        /// What the learning rate does after that.
+        decay: Decay,
+        /// Weight decay.
+        weight_decay: f64,
+        /// Gradients longer than this are scaled down.
+        clip: f64,
+        /// Decay of the moving average of the weights.
+        ema: f64,
+        /// Validations in a run.
+        validations: u64,
+        /// Validation points used, at most.
+        validation_points: usize,
+        /// Validations without a better value after which the run ends.
+        patience: u64,
+        /// Seconds between two checkpoints.
+        checkpoint_seconds: f64,
+    }
+}
+
+/// A Riemannian diffusion model as a user asks for it: what is left open is chosen from the data.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Rdm {
+    /// The bundle of defaults.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preset: Option<Preset>,
+    /// The noise, and what the network starts from.
+    pub model: ModelChoices,
+    /// The network.
+    pub net: NetChoices,
+    /// The training loop.
+    pub train: TrainChoices,
+}
+
+impl Rdm {
+    /// The same for a training of about this long, fits and validations included.
+    #[must_use]
+    pub fn minutes(mut self, minutes: f64) -> Self {
+        (self.train.minutes, self.train.steps) = (Some(minutes), None);
+        self
+    }
+
+    /// The same for this many steps.
+    #[must_use]
+    pub fn steps(mut self, steps: u64) -> Self {
+        (self.train.steps, self.train.minutes) = (Some(steps), None);
+        self
+    }
+
+    /// The same with the network added to the score of a kernel mixture, or alone.
+    #[must_use]
+    pub fn guide(mut self, guide: Guide) -> Self {
+        self.model.guide = Some(guide);
+        self
+    }
+
+    /// An error for choices that no run could have.
+    pub(super) fn check(&self) -> Result<(), FitError> {
+        let train = &self.train;
+        if self.model.guide == Some(Guide::Kernel) && train.loss == Some(Loss::Implicit) {
+            return Err(crate::train::TrainError::GuideNeedsDenoising.into());
+        }
+        let not_allowed =
+            |name, value: String, expected| Err(FitError::Setting { name, value, expected });
+        let timed = train.steps.is_none();
+        if let Some(minutes) = train.minutes
+            && !(minutes.is_finite() && minutes >= 0.0 && (minutes > 0.0 || !timed))
+        {
+            return not_allowed("train.minutes", minutes.to_string(), "a number above 0");
+        }
+        for (name, value) in [
+            ("train.steps", train.steps),
+            ("train.validations", train.validations),
+            ("train.batch", train.batch.map(|b| b as u64)),
+            ("train.partitions", train.partitions.map(|p| p as u64)),
+            ("train.validation_points", train.validation_points.map(|p| p as u64)),
+        ] {
+            if value == Some(0) {
+                return not_allowed(name, String::from("0"), "at least 1");
+            }
+        }
+        if let Some(batch) = train.batch.filter(|batch| *batch > 1 << 20) {
+            return not_allowed("train.batch", batch.to_string(), "at most 1048576");
+        }
+        if let Some(partitions) = train.partitions.filter(|count| *count > 1024) {
+            return not_allowed("train.partitions", partitions.to_string(), "at most 1024");
+        }
+        if let Some(depth) = self.net.depth.filter(|depth| *depth > 64) {
+            return not_allowed("net.depth", depth.to_string(), "at most 64");
+        }
+        if let Some(width) = self.net.width.filter(|width| *width > 1 << 14) {
+            return not_allowed("net.width", width.to_string(), "at most 16384");
+        }
+        Ok(())
+    }
+}
+
+/// The same with every choice made.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RdmSettings {
+    /// The bundle of defaults that was chosen from.
+    pub preset: Preset,
+    /// The noise, and what the network starts from.
+    pub model: ModelSettings,
+    /// The network.
+    pub net: NetSettings,
+    /// The training loop.
+    pub train: TrainSettings,
+}
+
+impl TryFrom<Rdm> for RdmSettings {
+    type Error = FitError;
+
+    fn try_from(stored: Rdm) -> Result<Self, FitError> {
+        let incomplete = |name| FitError::Incomplete { name };
+        Ok(Self {
+            preset: stored.preset.unwrap_or(Preset::Fast),
+            model: stored.model.complete().map_err(incomplete)?,
+            net: stored.net.complete().map_err(incomplete)?,
+            train: stored.train.complete().map_err(incomplete)?,
+        })
+    }
+}

@@ -1,0 +1,240 @@
+//! Points on a manifold: what every method learns from and is judged on.
+
+mod duplicates;
+mod split;
+
+use std::sync::Arc;
+
+use thiserror::Error;
+
+pub use duplicates::{DuplicateReport, duplicates};
+pub use split::{Split, SplitError, SplitPart, SplitSettings, hold_out};
+
+use crate::data::Synthetic;
+use crate::error::{ShapeError, SolveError, SpecError};
+use crate::manifold::{Manifold, parse};
+use crate::rows::Rows;
+
+/// Why points could not be made.
+#[derive(Debug, Clone, PartialEq, Error)]
+#[non_exhaustive]
+pub enum PointsError {
+    /// A manifold or a generated set that is not known.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    /// A row that is not on the manifold, or coordinates that do not fill rows.
+    #[error(transparent)]
+    Rows(#[from] SolveError),
+    /// One weight, group or row of context per point is needed.
+    #[error("there are {found} {what} for {points} points")]
+    Count {
+        /// What was given.
+        what: &'static str,
+        /// How many.
+        found: usize,
+        /// Points.
+        points: usize,
+    },
+    /// Weights are not negative, finite, and not all zero.
+    #[error("weight {row} is {value}; weights are finite, not negative and not all zero")]
+    Weight {
+        /// Row of the first such weight.
+        row: usize,
+        /// Its value.
+        value: f64,
+    },
+}
+
+/// Covariates of points: columns of numbers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Context {
+    /// Names of the columns.
+    pub names: Vec<String>,
+    /// One row of numbers per point.
+    pub values: Vec<f64>,
+}
+
+/// Points on a manifold, one row each, with what belongs to them where it is given.
+#[derive(Clone, Debug)]
+pub struct Points {
+    manifold: Arc<dyn Manifold>,
+    coordinates: Vec<f64>,
+    weights: Option<Vec<f64>>,
+    groups: Option<Vec<String>>,
+    context: Option<Context>,
+}
+
+impl Points {
+    /// Points from the coordinates of all rows, each on the manifold.
+    pub fn on(
+        manifold: Arc<dyn Manifold>,
+        coordinates: impl Into<Vec<f64>>,
+    ) -> Result<Self, PointsError> {
+        let coordinates = coordinates.into();
+        let m = manifold.ambient_dim();
+        let rows = Rows::new(&coordinates, m).map_err(SolveError::from)?;
+        for (row, x) in rows.rows().enumerate() {
+            manifold.check_point(x).map_err(SolveError::at(row, 0.0))?;
+        }
+        Ok(Self { manifold, coordinates, weights: None, groups: None, context: None })
+    }
+
+    /// The same on the manifold of a string form such as `sphere:2`.
+    pub fn new(spec: &str, coordinates: impl Into<Vec<f64>>) -> Result<Self, PointsError> {
+        Self::on(parse(spec)?, coordinates)
+    }
+
+    /// `n` points of a generated set such as `sphere-mixture` ([`crate::data::SYNTHETIC_NAMES`]).
+    pub fn synthetic(name: &str, n: usize, seed: u64) -> Result<Self, PointsError> {
+        let set = Synthetic::new(name)?;
+        let drawn = set.sample(n, seed).map_err(SolveError::at(0, 0.0))?;
+        Self::on(Arc::clone(set.manifold()), drawn)
+    }
+
+    /// The same points, each counting as much as its weight says.
+    pub fn with_weights(self, weights: Vec<f64>) -> Result<Self, PointsError> {
+        self.expect("weights", weights.len())?;
+        let allowed = |w: &f64| *w >= 0.0 && w.is_finite();
+        let bad = weights.iter().position(|w| !allowed(w));
+        if let Some(row) = bad.or_else(|| weights.iter().all(|w| *w == 0.0).then_some(0)) {
+            return Err(PointsError::Weight { row, value: weights[row] });
+        }
+        Ok(Self { weights: Some(weights), ..self })
+    }
+
+    /// The same points, those of a group kept together wherever points are divided.
+    pub fn with_groups(self, groups: Vec<String>) -> Result<Self, PointsError> {
+        self.expect("groups", groups.len())?;
+        Ok(Self { groups: Some(groups), ..self })
+    }
+
+    /// The same points with covariates.
+    pub fn with_context(self, context: Context) -> Result<Self, PointsError> {
+        let columns = context.names.len().max(1);
+        let whole = context.values.len().is_multiple_of(columns);
+        self.expect("rows of context", if whole { context.values.len() / columns } else { 0 })?;
+        Ok(Self { context: Some(context), ..self })
+    }
+
+    fn expect(&self, what: &'static str, found: usize) -> Result<(), PointsError> {
+        let points = self.len();
+        if found == points { Ok(()) } else { Err(PointsError::Count { what, found, points }) }
+    }
+
+    /// Where they live.
+    pub fn manifold(&self) -> &Arc<dyn Manifold> {
+        &self.manifold
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.coordinates.len() / self.manifold.ambient_dim()
+    }
+
+    /// Never true: there is at least one.
+    pub fn is_empty(&self) -> bool {
+        self.coordinates.is_empty()
+    }
+
+    /// Their coordinates, row by row.
+    pub fn coordinates(&self) -> &[f64] {
+        &self.coordinates
+    }
+
+    /// Their coordinates as rows.
+    pub fn rows(&self) -> Rows<'_> {
+        Rows::of_whole(&self.coordinates, self.manifold.ambient_dim())
+    }
+
+    /// The first rows, at most so many.
+    pub fn first_rows(&self, limit: usize) -> Rows<'_> {
+        let m = self.manifold.ambient_dim();
+        Rows::of_whole(&self.coordinates[..self.len().min(limit.max(1)) * m], m)
+    }
+
+    /// What each point counts, if not all the same.
+    pub fn weights(&self) -> Option<&[f64]> {
+        self.weights.as_deref()
+    }
+
+    /// The groups of the points, if they have any.
+    pub fn groups(&self) -> Option<&[String]> {
+        self.groups.as_deref()
+    }
+
+    /// The covariates of the points, if they have any.
+    pub fn context(&self) -> Option<&Context> {
+        self.context.as_ref()
+    }
+
+    /// The points of these rows, in this order; an error if there are none, or no such row.
+    pub fn select(&self, rows: &[usize]) -> Result<Self, ShapeError> {
+        if rows.is_empty() {
+            return Err(ShapeError::Empty);
+        }
+        if let Some(&found) = rows.iter().find(|row| **row >= self.len()) {
+            return Err(ShapeError::Len { found: found + 1, expected: self.len() });
+        }
+        let of = |values: &[f64], width: usize| -> Vec<f64> {
+            rows.iter().flat_map(|i| &values[i * width..(i + 1) * width]).copied().collect()
+        };
+        Ok(Self {
+            manifold: Arc::clone(&self.manifold),
+            coordinates: of(&self.coordinates, self.manifold.ambient_dim()),
+            weights: self.weights.as_ref().map(|weights| of(weights, 1)),
+            groups: self
+                .groups
+                .as_ref()
+                .map(|groups| rows.iter().map(|i| groups[*i].clone()).collect()),
+            context: self.context.as_ref().map(|context| Context {
+                names: context.names.clone(),
+                values: of(&context.values, context.names.len()),
+            }),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn points() -> Points {
+        Points::new("sphere:1", [1.0, 0.0, 0.0, 1.0, -1.0, 0.0]).unwrap()
+    }
+
+    #[test]
+    fn what_belongs_to_a_point_goes_with_it() {
+        let context = Context { names: vec!["depth".into()], values: vec![1.0, 2.0, 3.0] };
+        let points = points()
+            .with_weights(vec![1.0, 0.0, 2.0])
+            .and_then(|p| p.with_groups(vec!["a".into(), "b".into(), "a".into()]))
+            .and_then(|p| p.with_context(context))
+            .unwrap();
+        let some = points.select(&[2, 0]).unwrap();
+        assert_eq!(some.coordinates(), [-1.0, 0.0, 1.0, 0.0]);
+        assert_eq!(some.weights(), Some(&[2.0, 1.0][..]));
+        assert_eq!(some.groups().unwrap(), ["a", "a"]);
+        assert_eq!(some.context().unwrap().values, [3.0, 1.0]);
+        assert_eq!(points.select(&[3]).unwrap_err(), ShapeError::Len { found: 4, expected: 3 });
+        assert_eq!(points.select(&[]).unwrap_err(), ShapeError::Empty);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_with_its_numbers() {
+        let error = Points::new("sphere:1", [1.0, 0.1]).unwrap_err().to_string();
+        assert!(
+            error.starts_with("row 0 at time 0.000000e0: the point is off sphere:1"),
+            "{error}"
+        );
+        let sentence = |e: Result<Points, PointsError>| e.unwrap_err().to_string();
+        assert_eq!(sentence(points().with_weights(vec![1.0])), "there are 1 weights for 3 points");
+        assert_eq!(
+            sentence(points().with_weights(vec![1.0, f64::NAN, 1.0])),
+            "weight 1 is NaN; weights are finite, not negative and not all zero"
+        );
+        assert!(points().with_weights(vec![0.0; 3]).is_err());
+        let context = Context { names: vec!["a".into(), "b".into()], values: vec![1.0; 3] };
+        assert!(points().with_context(context).is_err());
+        assert!(matches!(Points::new("cube:2", [0.0]), Err(PointsError::Spec(_))));
+    }
+}
