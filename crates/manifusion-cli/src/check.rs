@@ -6,7 +6,7 @@ use manifusion::check::{CheckOptions, Report, check_manifold};
 use manifusion::manifold::parse;
 use serde_json::json;
 
-use crate::common::Common;
+use crate::common::{Common, End};
 
 /// Manifolds that are checked when none is named.
 const DEFAULT: [&str; 8] = [
@@ -31,17 +31,18 @@ pub(crate) struct Args {
 }
 
 /// Prints a table per manifold; whether every law holds.
-pub(crate) fn run(args: &Args) -> anyhow::Result<bool> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<End> {
     let default = DEFAULT.map(String::from);
     let specs = if args.manifold.is_empty() { &default[..] } else { &args.manifold[..] };
     // All names are read before the first check starts, so that a typing error costs no time.
     let manifolds = specs.iter().map(|spec| parse(spec)).collect::<Result<Vec<_>, _>>()?;
-    args.common.start()?;
+    let output = args.common.start()?;
     let mut text = Vec::new();
     let mut passed = true;
     for manifold in &manifolds {
         let seed = args.common.seed.unwrap_or(0);
-        let report = check_manifold(manifold, &CheckOptions { seed, ..CheckOptions::default() })?;
+        let options = CheckOptions { seed, ..CheckOptions::default() };
+        let report = output.watch.stage("checking", || check_manifold(manifold, &options))?;
         passed &= report.passed();
         let start = text.len();
         if args.common.json {
@@ -51,13 +52,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<bool> {
         }
         // Shown as they come: a check takes seconds.
         if args.common.out.is_none() {
-            std::io::stdout().write_all(&text[start..])?;
+            output.line(String::from_utf8_lossy(&text[start..]).trim_end())?;
         }
     }
     if let Some(path) = &args.common.out {
         manifusion_io::write_atomic(path, &text)?;
     }
-    Ok(passed)
+    Ok(if passed { End::Done } else { End::Negative })
 }
 
 fn print_table(out: &mut impl Write, report: &Report) -> std::io::Result<()> {

@@ -1,16 +1,66 @@
-//! `manifusion data list` and `manifusion data describe`.
+//! `manifusion data list` and `manifusion data describe`, and the flags that name data.
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use manifusion::data::{SYNTHETIC_NAMES, Synthetic};
-use manifusion::manifold::parse;
+use manifusion_run::{Choices, Config, Data, synthetic_name};
 use serde_json::json;
 
-use crate::common::Common;
-use crate::recipe::nearest_distances;
-use crate::settings::Settings;
-use crate::source::{DataArgs, Source};
+use crate::common::{Common, End};
+
+/// Flags that name data.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct DataArgs {
+    /// A CSV, TSV, Parquet or .npy file, or synthetic:NAME (see 'manifusion data list').
+    #[arg(long, value_name = "FILE")]
+    pub(crate) data: Option<String>,
+    /// The manifold, for example sphere:2, torus:7, so:3, hyperbolic:2, sphere:2*torus:1.
+    #[arg(long, value_name = "SPEC")]
+    pub(crate) manifold: Option<String>,
+    /// How columns give points: latlon, angles-deg, quaternion, …; guessed where it is clear.
+    #[arg(long = "as", value_name = "FORM")]
+    pub(crate) form: Option<String>,
+    /// Columns to use, by name or number.
+    #[arg(long, value_delimiter = ',')]
+    pub(crate) columns: Option<Vec<String>>,
+    /// Only rows with this value in this column.
+    #[arg(long = "where", value_name = "COLUMN=VALUE")]
+    pub(crate) filter: Option<String>,
+    /// Rows of a generated set.
+    #[arg(long)]
+    pub(crate) rows: Option<usize>,
+}
+
+impl DataArgs {
+    /// Overrides what a configuration says.
+    pub(crate) fn apply(&self, config: &mut Config) {
+        for (path, value) in [
+            ("data.source", &self.data),
+            ("manifold", &self.manifold),
+            ("data.form", &self.form),
+            ("data.filter", &self.filter),
+        ] {
+            if let Some(value) = value {
+                config.put(path, value.as_str());
+            }
+        }
+        if let Some(columns) = &self.columns {
+            config.put("data.columns", columns.clone());
+        }
+        if let Some(rows) = self.rows {
+            config.put("data.rows", rows as i64);
+        }
+    }
+
+    /// An error for flags that make no sense for this source of data.
+    pub(crate) fn check(&self, source: Option<&str>) -> Result<()> {
+        if self.rows.is_some() && source.is_some_and(|source| synthetic_name(source).is_none()) {
+            bail!("--rows is for generated sets; a file is read as a whole");
+        }
+        Ok(())
+    }
+}
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -34,14 +84,14 @@ enum Command {
     },
 }
 
-pub(crate) fn run(args: &Args) -> Result<bool> {
+pub(crate) fn run(args: &Args) -> Result<End> {
     match &args.command {
         Command::List { common } => list(common),
         Command::Describe { data, common } => describe(data, common),
     }
 }
 
-fn list(common: &Common) -> Result<bool> {
+fn list(common: &Common) -> Result<End> {
     let output = common.start()?;
     let mut sets = Vec::new();
     for name in SYNTHETIC_NAMES {
@@ -62,7 +112,7 @@ fn list(common: &Common) -> Result<bool> {
     if output.json {
         let sets: Vec<_> = sets.iter().map(|(n, m)| json!({ "name": n, "manifold": m })).collect();
         output.line(&json!({ "generated": sets, "files": files }).to_string())?;
-        return Ok(true);
+        return Ok(End::Done);
     }
     for (name, manifold) in sets {
         output.line(&format!("{name:<36} {manifold}"))?;
@@ -70,41 +120,65 @@ fn list(common: &Common) -> Result<bool> {
     for file in files {
         output.line(&file)?;
     }
-    Ok(true)
+    Ok(End::Done)
 }
 
-fn describe(data: &DataArgs, common: &Common) -> Result<bool> {
+/// Places whose nearest neighbour is looked for.
+const DISTANCES: usize = 1000;
+
+fn describe(data: &DataArgs, common: &Common) -> Result<End> {
     let output = common.start()?;
-    let mut settings = Settings { seed: common.seed.unwrap_or(0), ..Settings::default() };
-    data.apply(&mut settings)?;
-    let source = Source::load(&mut settings)?;
-    let manifold = parse(settings.manifold.as_deref().unwrap_or_default())?;
-    let distances = nearest_distances(manifold.as_ref(), source.points());
+    let mut config = Config::default();
+    data.apply(&mut config);
+    if let Some(seed) = common.seed {
+        config.put("seed", i64::try_from(seed)?);
+    }
+    let choices: Choices = config.choices()?;
+    data.check(choices.data.source.as_deref())?;
+    let found = output.watch.stage("reading", || Data::load(&choices))?;
+    let (points, findings) = (&found.points, &found.facts.findings);
+    let manifold = points.manifold().name();
+    let distances = output.watch.stage("distances", || nearest_distances(points.rows(), DISTANCES));
     let quantile = |share: f64| {
         let at = (share * distances.len() as f64) as usize;
         distances.get(at.min(distances.len().saturating_sub(1))).copied()
     };
-    let report = json!({
-        "data": settings.data.source,
-        "manifold": manifold.name(),
-        "rows": source.points().len() / manifold.ambient_dim(),
-        "findings": source.findings(),
-        "nearest_distance": {
-            "q10": quantile(0.1), "median": quantile(0.5), "q90": quantile(0.9),
-        },
-    });
+    let (low, middle, high) = (quantile(0.1), quantile(0.5), quantile(0.9));
     if output.json {
+        let report = json!({
+            "data": choices.data.source,
+            "manifold": manifold,
+            "rows": points.len(),
+            "findings": findings,
+            "nearest_distance": { "q10": low, "median": middle, "q90": high },
+        });
         output.line(&report.to_string())?;
-        return Ok(true);
+        return Ok(End::Done);
     }
-    output.line(&format!("{} rows on {}", report["rows"], manifold.name()))?;
-    for finding in source.findings() {
+    output.line(&format!("{} rows on {manifold}", points.len()))?;
+    for finding in findings {
         output.line(finding)?;
     }
-    if let (Some(low), Some(middle), Some(high)) = (quantile(0.1), quantile(0.5), quantile(0.9)) {
+    if let (Some(low), Some(middle), Some(high)) = (low, middle, high) {
         output.line(&format!(
-            "distance to the nearest other place: 10 % below {low:.2e}, median {middle:.2e}, 90 % below {high:.2e}"
+            "distance to the nearest other place: 10 % below {low:.2e}, median {middle:.2e}, \
+             90 % below {high:.2e}"
         ))?;
     }
-    Ok(true)
+    Ok(End::Done)
+}
+
+fn nearest_distances(rows: manifusion::rows::Rows<'_>, limit: usize) -> Vec<f64> {
+    let stride = rows.len().div_ceil(limit).max(1);
+    let nearest = |x: &[f64]| {
+        rows.rows()
+            .map(|y| x.iter().zip(y).map(|(x, y)| (x - y) * (x - y)).sum::<f64>())
+            .filter(|square| *square > 1e-24)
+            .fold(f64::INFINITY, f64::min)
+            .sqrt()
+    };
+    let mut found: Vec<f64> =
+        rows.rows().step_by(stride).map(nearest).filter(|d| d.is_finite()).collect();
+    found.sort_by(f64::total_cmp);
+    found
 }

@@ -1,21 +1,19 @@
 //! `manifusion demo`: the whole of the product on a generated data set, with nothing but this program.
 
-use std::path::PathBuf;
+use std::f64::consts::{PI, TAU};
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use manifusion::density::Density;
+use manifusion::error::SolveError;
+use manifusion::parallel::in_pool;
+use manifusion::points::SplitPart;
 use manifusion::rows::Rows;
-use manifusion::sample::SampleOptions;
+use manifusion_run::{Config, StoredRun, Trained, train};
 
-use crate::common::{Common, Output};
-use crate::evaluate::{evaluate, show};
-use crate::model::TrainedModel;
+use crate::common::{Common, End, Output};
+use crate::evaluate::show;
 use crate::plot::illustrate;
-use crate::recipe::Preset;
-use crate::run::RunDir;
-use crate::settings::Settings;
-use crate::source::{Part, write_points};
-use crate::train::{begin, finish};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -27,12 +25,13 @@ pub(crate) struct Args {
 }
 
 const SETTINGS: &str = r#"
+method = "rdm"
 manifold = "sphere:2"
 data.source = "synthetic:sphere-mixture"
 data.rows = 12000
-model.guide = "none"
-net.width = 128
-train.validations = 8
+rdm.model.guide = "none"
+rdm.net.width = 128
+rdm.train.validations = 8
 evaluate.bound_points = 12
 evaluate.mass_points = 6000
 "#;
@@ -40,47 +39,57 @@ evaluate.mass_points = 6000
 /// Cells of the density table in latitude and longitude.
 const TABLE: (usize, usize) = (36, 72);
 
-pub(crate) fn run(args: &Args) -> Result<bool> {
+pub(crate) fn run(args: &Args) -> Result<End> {
     let output = args.common.start()?;
     let out = args.common.out.clone().unwrap_or_else(|| PathBuf::from("manifusion-demo"));
-    let mut settings = Settings::parse(SETTINGS, &[])?;
-    settings.seed = args.common.seed.unwrap_or(0);
-    settings.train.minutes = Some(args.minutes);
+    let mut config = Config::parse(SETTINGS)?;
+    config.put("seed", i64::try_from(args.common.seed.unwrap_or(0))?);
+    config.put("train.minutes", args.minutes);
     output.remark(&format!(
         "12 000 points of a known density on the sphere; training for {} min, then evaluating",
         args.minutes
     ));
-    let dir = begin(settings, Preset::Fast, &out, &output)?;
-    finish(dir.clone(), &Output { json: false, quiet: true })?;
-    let model = TrainedModel::load(&dir)?;
-    let report = evaluate(&dir, &model, Part::Test, 0)?;
-    let density = model.density(SampleOptions::default())?;
-    write_points(&dir, &density.sample(1000, 0)?, &[], Some(&dir.file("samples.csv")))?;
-    write_table(&dir, density.as_ref())?;
-    illustrate(&dir)?;
-    show(&output, &report)?;
+    let trained = train(config.choices()?, &out, &output.watch, &|text| output.remark(text))?;
+    if let Trained::Stopped { .. } = trained {
+        return Err(SolveError::Stopped.into());
+    }
+    in_pool(|| rest(&out, &output))
+}
+
+/// Everything that follows the training.
+fn rest(out: &Path, output: &Output) -> Result<End> {
+    let run = StoredRun::open(out)?;
+    let (model, watch, options) = (run.model()?, &output.watch, run.settings().evaluate);
+    let found = run.evaluate(SplitPart::Test, &options, 0, watch)?;
+    let samples = watch.stage("samples", || model.sample(1000, 0))?;
+    output.table(&run.point_columns(&samples, &[])?, Some(&run.dir().file("samples.csv")))?;
+    write_density(&run, model.as_ref(), output)?;
+    illustrate(&run, output)?;
+    show(output, &found)?;
+    let file = |name: &str| run.dir().file(name).display().to_string();
     output.remark(&format!(
         "picture  {}\nreport   {}\nsamples  {}\ndensity  {}",
-        dir.file("density.png").display(),
-        dir.file("report.html").display(),
-        dir.file("samples.csv").display(),
-        dir.file("density.csv").display()
+        file("density.png"),
+        file("report.html"),
+        file("samples.csv"),
+        file("density.csv")
     ));
-    Ok(true)
+    Ok(End::Done)
 }
 
 /// The density at the middles of cells of equal angles.
-fn write_table(dir: &RunDir, density: &dyn Density) -> Result<()> {
+fn write_density(run: &StoredRun, density: &dyn Density, output: &Output) -> Result<()> {
     let (rows, columns) = TABLE;
+    let middle = |i: usize, cells: usize| (i as f64 + 0.5) / cells as f64 - 0.5;
     let mut points = Vec::new();
     for i in 0..rows {
-        let latitude = ((i as f64 + 0.5) / rows as f64 - 0.5) * std::f64::consts::PI;
+        let (height, radius) = (PI * middle(i, rows)).sin_cos();
         for j in 0..columns {
-            let longitude = ((j as f64 + 0.5) / columns as f64 - 0.5) * std::f64::consts::TAU;
-            let (sin, cos) = longitude.sin_cos();
-            points.extend([latitude.cos() * cos, latitude.cos() * sin, latitude.sin()]);
+            let (sin, cos) = (TAU * middle(j, columns)).sin_cos();
+            points.extend([radius * cos, radius * sin, height]);
         }
     }
-    let log_p = density.log_density(Rows::new(&points, 3)?)?;
-    write_points(dir, &points, &[("log_density", &log_p)], Some(&dir.file("density.csv")))
+    let log_p = output.watch.stage("density", || density.log_density(Rows::new(&points, 3)?))?;
+    let columns = run.point_columns(&points, &[("log_density", &log_p)])?;
+    output.table(&columns, Some(&run.dir().file("density.csv")))
 }

@@ -5,24 +5,20 @@ mod common;
 mod data;
 mod demo;
 mod evaluate;
-#[cfg(test)]
-mod fuzz;
 mod info;
-mod model;
 mod plot;
 mod progress;
-mod recipe;
-mod run;
 mod sample;
 mod score;
-mod session;
-mod settings;
-mod source;
 mod train;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use manifusion::error::SolveError;
+use manifusion_run::RunError;
+
+use common::End;
 
 /// Learn, sample, score and draw probability densities on curved spaces.
 #[derive(Parser)]
@@ -58,7 +54,7 @@ enum Command {
     Check(check::Args),
 }
 
-/// 0: done; 1: the result is negative; 2: the call was wrong or could not be carried out.
+/// 0: done; 1: the result is negative; 2: the call was wrong or could not be carried out; 130: interrupted.
 fn main() -> ExitCode {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -81,12 +77,11 @@ fn main() -> ExitCode {
         Command::Check(args) => check::run(&args),
     };
     match result {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::from(1),
+        Ok(end) => end.into(),
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             report(&error);
-            ExitCode::from(2)
+            if is_stopped(&error) { End::Stopped.into() } else { ExitCode::from(2) }
         }
     }
 }
@@ -101,6 +96,14 @@ fn report(error: &anyhow::Error) {
         }
     }
     eprintln!("error: {text}");
+}
+
+/// Interrupted before there was anything to leave.
+fn is_stopped(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        matches!(cause.downcast_ref(), Some(SolveError::Stopped))
+            || cause.downcast_ref().is_some_and(RunError::is_stopped)
+    })
 }
 
 /// A reader such as `head` that stops early is no error.

@@ -3,23 +3,21 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use manifusion::density::Density;
-use manifusion::rows::Rows;
-use manifusion::sample::SampleOptions;
+use manifusion::methods::{Fitted, WithOptions};
+use manifusion::parallel::in_pool;
+use manifusion::points::{Points, SplitPart};
+use manifusion::sample::{SampleOptions, Steps};
 use manifusion_io::Form;
 use manifusion_plot::{
-    Grid, MetricsRow, Options, PictureKind, PlotSource, ReportInput, TrainingCurves, draw,
-    save_geojson, write_report,
+    Grid, Options, PictureKind, PlotSource, ReportInput, TrainingCurves, draw, save_geojson,
+    write_report,
 };
-use serde_json::{Value, json};
+use manifusion_run::{StoredRun, file_name, synthetic_name};
+use serde_json::json;
 
-use crate::common::{Common, Output};
-use crate::evaluate::evaluate;
-use crate::model::TrainedModel;
-use crate::run::RunDir;
-use crate::settings::{Method, file_name};
-use crate::source::{DataFile, Part, synthetic_name};
+use crate::common::{Common, End, Output};
 
 /// Flags that say how a picture looks.
 #[derive(clap::Args, Clone, Debug)]
@@ -92,170 +90,176 @@ pub(crate) struct ReportArgs {
 
 /// What pictures are drawn from.
 struct Scene {
-    model: TrainedModel,
-    density: Arc<dyn Density>,
-    test: Vec<f64>,
-    data: DataFile,
+    model: Arc<dyn Fitted>,
+    density: WithOptions,
+    reference: Option<Arc<dyn Density>>,
+    test: Points,
     curves: TrainingCurves,
     title: String,
     geographic: bool,
     axis_names: Vec<String>,
 }
 
+/// The tolerance of densities in pictures: colours show two digits.
+const ROUGH: f64 = 1e-3;
+
 impl Scene {
-    fn load(dir: &RunDir, coastlines: bool) -> Result<Self> {
-        let model = TrainedModel::load(dir)?;
-        Self::of(dir, model.rough_density()?, model, coastlines)
+    /// For pictures: to fewer digits, with the detail of a reference density where there is one.
+    fn rough(run: &StoredRun, coastlines: bool) -> Result<Self> {
+        let model = run.model()?;
+        let reference = model.reference();
+        let tolerance = run.settings().evaluate.tolerance.max(ROUGH);
+        let sampling =
+            SampleOptions { steps: Steps::Fixed { level: 7 }, ..SampleOptions::default() };
+        Self::of(run, WithOptions { model, tolerance, sampling }, reference, coastlines)
     }
 
-    /// For numbers that others calculate with: every one the model's own likelihood, none interpolated.
-    fn exact(dir: &RunDir) -> Result<Self> {
-        let mut model = TrainedModel::load(dir)?;
-        let density = model.density(SampleOptions::default())?;
-        model.guide = None;
-        Self::of(dir, density, model, false)
+    /// For numbers that others calculate with: each the model's own likelihood, none interpolated.
+    fn exact(run: &StoredRun) -> Result<Self> {
+        let (model, sampling) = (run.model()?, SampleOptions::default());
+        let tolerance = run.settings().evaluate.tolerance;
+        Self::of(run, WithOptions { model, tolerance, sampling }, None, false)
     }
 
     fn of(
-        dir: &RunDir,
-        density: Arc<dyn Density>,
-        model: TrainedModel,
+        run: &StoredRun,
+        density: WithOptions,
+        reference: Option<Arc<dyn Density>>,
         coastlines: bool,
     ) -> Result<Self> {
-        let data: DataFile = serde_json::from_value(dir.json("data.json")?)?;
-        let source = model.settings.data.source.clone().unwrap_or_default();
+        let (model, form) = (Arc::clone(&density.model), &run.data_facts()?.output);
+        let source = run.settings().data.source.as_deref().unwrap_or_default();
+        let forms = form.form.as_slice();
         let on_earth = [Form::LatLon, Form::LonLat];
-        let geographic = coastlines
-            && synthetic_name(&source).is_none()
-            && data.output.form.as_slice().iter().any(|form| on_earth.contains(form));
         let angles = [Form::AnglesDeg, Form::AnglesRad];
-        let axis_names = if data.output.form.as_slice().iter().all(|f| angles.contains(f)) {
-            data.output.names.clone()
-        } else {
-            Vec::new()
-        };
-        let method = match (model.settings.method, model.settings.model.guide) {
-            (Method::Kernel, _) => "kernel mixture",
-            (Method::Rdm, Some(crate::settings::GuideKind::Kernel)) => "guided diffusion model",
-            (Method::Rdm, _) => "diffusion model",
-        };
+        let named = forms.iter().all(|form| angles.contains(form));
+        let curves = run.curves()?;
         Ok(Self {
-            density,
-            test: dir.part(Part::Test)?,
-            curves: curves(dir)?,
-            title: format!("{} on {}, {method}", file_name(&source), model.manifold.name()),
-            geographic,
-            axis_names,
-            data,
+            reference,
+            test: run.points(SplitPart::Test)?,
+            curves: TrainingCurves { rows: curves.rows, proposal: curves.proposal },
+            title: format!(
+                "{} on {}, {}",
+                file_name(source),
+                model.manifold().name(),
+                model.title()
+            ),
+            geographic: coastlines
+                && synthetic_name(source).is_none()
+                && forms.iter().any(|form| on_earth.contains(form)),
+            axis_names: if named { form.names.clone() } else { Vec::new() },
             model,
+            density,
         })
     }
 
-    fn source(&self) -> Result<PlotSource<'_>> {
-        Ok(PlotSource {
-            manifold: self.model.manifold.as_ref(),
-            density: self.density.as_ref(),
-            reference: self.model.guide.as_deref().map(|guide| guide as &dyn Density),
-            data: Some(Rows::new(&self.test, self.model.manifold.ambient_dim())?),
+    fn source(&self) -> PlotSource<'_> {
+        PlotSource {
+            manifold: self.model.manifold().as_ref(),
+            density: &self.density,
+            reference: self.reference.as_deref(),
+            data: Some(self.test.rows()),
             samples: None,
             geographic: self.geographic,
             title: &self.title,
             axis_names: &self.axis_names,
             curves: (!self.curves.is_empty()).then_some(&self.curves),
             grid: None,
-        })
-    }
-}
-
-/// The lines of `metrics.jsonl` and the law of times.
-fn curves(dir: &RunDir) -> Result<TrainingCurves> {
-    let mut curves = TrainingCurves::default();
-    if dir.has("metrics.jsonl") {
-        for line in dir.read("metrics.jsonl")?.lines() {
-            let row: MetricsRow = serde_json::from_str(line).with_context(|| {
-                format!("{} does not parse", dir.file("metrics.jsonl").display())
-            })?;
-            curves.rows.push(row);
         }
     }
-    if dir.has("times.json") {
-        let times = dir.json("times.json")?;
-        let list = |name: &str| -> Vec<f64> {
-            let values = times.get(name).and_then(Value::as_array);
-            values.map(|v| v.iter().filter_map(Value::as_f64).collect()).unwrap_or_default()
-        };
-        curves.proposal = list("s").into_iter().zip(list("q")).map(|(s, q)| [s, q]).collect();
-    }
-    Ok(curves)
 }
 
-pub(crate) fn run(args: &Args) -> Result<bool> {
+/// What an extension asks for.
+enum Format {
+    Picture,
+    Numbers,
+    Regions,
+}
+
+fn format(out: &Path) -> Result<Format> {
+    let extension = out.extension().and_then(|e| e.to_str()).unwrap_or_default();
+    Ok(match extension.to_lowercase().as_str() {
+        "png" | "svg" => Format::Picture,
+        "csv" | "npy" => Format::Numbers,
+        "geojson" => Format::Regions,
+        _ => bail!(
+            "{}: the extension says what is written: .png or .svg for a picture, .csv or .npy for \
+             the density on a grid, .geojson for contours and regions of highest density",
+            out.display()
+        ),
+    })
+}
+
+pub(crate) fn run(args: &Args) -> Result<End> {
     let output = args.common.start()?;
-    let dir = RunDir::open(&args.dir)?;
+    let run = StoredRun::open(&args.dir)?;
     let options = args.picture.options(args.common.seed.unwrap_or(0))?;
     let kind = args.kind.as_deref().map(str::parse::<PictureKind>).transpose()?;
-    let out = args.common.out.clone().unwrap_or_else(|| dir.file("plot.png"));
-    let extension = out.extension().and_then(|e| e.to_str()).unwrap_or_default().to_lowercase();
-    if !["png", "svg", "csv", "npy", "geojson"].contains(&extension.as_str()) {
-        bail!(
-            "{}: the extension says what is written: .png or .svg for a picture, .csv or .npy for the density on a grid, .geojson for \
-             contours and regions of highest density",
-            out.display()
-        );
-    }
-    let scene = match extension.as_str() {
-        "csv" | "npy" => Scene::exact(&dir)?,
-        _ => Scene::load(&dir, !args.picture.no_coastlines)?,
-    };
-    let source = scene.source()?;
-    match extension.as_str() {
-        "csv" | "npy" => Grid::new(&source, &options)?.save(&out)?,
-        "geojson" => save_geojson(&Grid::new(&source, &options)?, &out)?,
-        _ => {
-            if kind.is_none()
-                && let Some(sentence) = PictureKind::without_own_picture(source.manifold)
-            {
-                output.remark(&sentence);
+    let out = args.common.out.clone().unwrap_or_else(|| run.dir().file("plot.png"));
+    let format = format(&out)?;
+    in_pool(|| {
+        let scene = match format {
+            Format::Numbers => Scene::exact(&run)?,
+            _ => Scene::rough(&run, !args.picture.no_coastlines)?,
+        };
+        let source = scene.source();
+        let grid = || output.watch.stage("density", || Grid::new(&source, &options));
+        match format {
+            Format::Numbers => grid()?.save(&out)?,
+            Format::Regions => save_geojson(&grid()?, &out)?,
+            Format::Picture => {
+                if kind.is_none()
+                    && let Some(sentence) = PictureKind::without_own_picture(source.manifold)
+                {
+                    output.remark(&sentence);
+                }
+                let kind = kind.unwrap_or_else(|| PictureKind::natural(source.manifold));
+                output.watch.stage("picture", || draw(kind, &source, &options))?.save(&out)?;
             }
-            let kind = kind.unwrap_or_else(|| PictureKind::natural(source.manifold));
-            draw(kind, &source, &options)?.save(&out)?;
         }
-    }
+        anyhow::Ok(())
+    })?;
     written(&output, &out)
 }
 
-fn written(output: &Output, out: &Path) -> Result<bool> {
+fn written(output: &Output, out: &Path) -> Result<End> {
     if output.json {
         output.line(&json!({ "out": out }).to_string())?;
     } else {
         output.remark(&format!("written to {}", out.display()));
     }
-    Ok(true)
+    Ok(End::Done)
 }
 
-pub(crate) fn report(args: &ReportArgs) -> Result<bool> {
+pub(crate) fn report(args: &ReportArgs) -> Result<End> {
     let output = args.common.start()?;
-    let dir = RunDir::open(&args.dir)?;
+    let run = StoredRun::open(&args.dir)?;
     let options = args.picture.options(args.common.seed.unwrap_or(0))?;
-    let out = args.common.out.clone().unwrap_or_else(|| dir.file("report.html"));
-    make_report(&dir, &options, !args.picture.no_coastlines, &out)?;
+    let out = args.common.out.clone().unwrap_or_else(|| run.dir().file("report.html"));
+    let coastlines = !args.picture.no_coastlines;
+    in_pool(|| make_report(&run, &options, coastlines, &out, &output))?;
     written(&output, &out)
 }
 
 /// Writes the report of a run, evaluating it first if that has not been done.
-fn make_report(dir: &RunDir, options: &Options, coastlines: bool, out: &Path) -> Result<()> {
-    let scene = Scene::load(dir, coastlines)?;
-    let eval = if dir.has("eval.json") {
-        dir.json("eval.json")?
-    } else {
-        evaluate(dir, &scene.model, Part::Test, 0)?
+fn make_report(
+    run: &StoredRun,
+    options: &Options,
+    coastlines: bool,
+    out: &Path,
+    output: &Output,
+) -> Result<()> {
+    let scene = Scene::rough(run, coastlines)?;
+    let evaluation = match run.evaluation(SplitPart::Test)? {
+        Some(found) => found,
+        None => run.evaluate(SplitPart::Test, &run.settings().evaluate, 0, &output.watch)?,
     };
     let input = ReportInput {
-        source: scene.source()?,
+        source: scene.source(),
         options,
-        eval: &eval,
-        findings: &scene.data.findings,
-        config: &scene.model.settings.to_toml()?,
+        evaluation: Some(&evaluation),
+        findings: &run.data_facts()?.findings,
+        config: &run.settings().to_toml()?,
         commands: &[
             "manifusion train --config config.toml --out RUN".to_owned(),
             "manifusion evaluate RUN".to_owned(),
@@ -263,15 +267,16 @@ fn make_report(dir: &RunDir, options: &Options, coastlines: bool, out: &Path) ->
         ],
         generator: concat!("manifusion ", env!("CARGO_PKG_VERSION")),
     };
-    Ok(write_report(out, &input)?)
+    Ok(output.watch.stage("report", || write_report(out, &input))?)
 }
 
 /// Picture and report of a run in its own folder, with few evaluations.
-pub(crate) fn illustrate(dir: &RunDir) -> Result<()> {
+pub(crate) fn illustrate(run: &StoredRun, output: &Output) -> Result<()> {
     let options = Options { evaluations: 5000, ..Options::default() };
-    let scene = Scene::load(dir, true)?;
-    let source = scene.source()?;
-    draw(PictureKind::natural(source.manifold), &source, &options)?
-        .save(&dir.file("density.png"))?;
-    make_report(dir, &options, true, &dir.file("report.html"))
+    let scene = Scene::rough(run, true)?;
+    let source = scene.source();
+    let kind = PictureKind::natural(source.manifold);
+    let picture = output.watch.stage("picture", || draw(kind, &source, &options))?;
+    picture.save(&run.dir().file("density.png"))?;
+    make_report(run, &options, true, &run.dir().file("report.html"), output)
 }

@@ -1,57 +1,161 @@
-//! The progress bar on standard error: shown on a terminal, silent otherwise.
+//! Progress on standard error: a bar on a terminal, elsewhere a line every ten seconds.
+
+use std::io::IsTerminal;
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use manifusion::watch::{Progress, Watch};
 
-/// A bar with the last numbers beside it.
-pub(crate) struct Progress {
+/// Time between two redraws of a bar, and between two lines where there is none.
+const REDRAW: Duration = Duration::from_millis(250);
+const LINE: Duration = Duration::from_secs(10);
+/// A stage that is shorter than this is not shown.
+const SHORT: f64 = 0.5;
+
+/// The latest progress, with when it was told; none before the first.
+type Latest = Arc<Mutex<Option<(Progress, Instant)>>>;
+
+/// What shows progress. A thread of its own redraws it, so that a stage that counts nothing is seen to
+/// go on.
+pub(crate) struct Display {
+    latest: Latest,
     bar: ProgressBar,
-    loss: f64,
-    variance: f64,
-    validation: Option<f64>,
+    quiet: bool,
 }
 
-impl Progress {
-    /// A bar that stays silent if `quiet`, or if standard error is no terminal.
-    pub(crate) fn new(quiet: bool) -> Self {
-        let target = if quiet {
+impl Display {
+    /// Shows progress from now on, unless it is to be quiet.
+    pub(crate) fn start(quiet: bool) -> Self {
+        let is_terminal = std::io::stderr().is_terminal();
+        let target = if quiet || !is_terminal {
             ProgressDrawTarget::hidden()
         } else {
-            ProgressDrawTarget::stderr_with_hz(4)
+            ProgressDrawTarget::stderr()
         };
         let bar = ProgressBar::with_draw_target(Some(1), target);
-        let template = "{bar:24} {pos}/{len} steps, {eta} left  {msg}";
-        if let Ok(style) = ProgressStyle::with_template(template) {
+        if let Ok(style) = ProgressStyle::with_template("{bar:24} {msg}") {
             bar.set_style(style);
         }
-        Self { bar, loss: f64::NAN, variance: f64::NAN, validation: None }
+        let display = Self { latest: Latest::default(), bar, quiet };
+        if !quiet {
+            let (latest, bar) = (Arc::clone(&display.latest), display.bar.clone());
+            std::thread::spawn(move || redraw(&latest, &bar, is_terminal));
+        }
+        display
     }
 
-    pub(crate) fn start(&mut self, total: u64, done: u64) {
-        self.bar.set_length(total);
-        self.bar.set_position(done);
-        self.bar.reset_eta();
+    /// A watch whose progress is shown here.
+    pub(crate) fn watch(&self) -> Watch {
+        if self.quiet {
+            return Watch::default();
+        }
+        let latest = Arc::clone(&self.latest);
+        Watch::new(move |progress| {
+            *lock(&latest) = Some((progress.clone(), Instant::now()));
+            ControlFlow::Continue(())
+        })
     }
 
-    pub(crate) fn step(&mut self, step: u64, loss: f64, variance: f64) {
-        (self.loss, self.variance) = (loss, variance);
-        self.bar.set_position(step);
-        self.show();
+    /// Writes something else to the terminal.
+    pub(crate) fn pause<R>(&self, write: impl FnOnce() -> R) -> R {
+        self.bar.suspend(write)
     }
+}
 
-    pub(crate) fn validated(&mut self, nll: f64) {
-        self.validation = Some(nll);
-        self.show();
-    }
-
-    fn show(&self) {
-        let validation = self.validation.map_or(String::from("-"), |nll| format!("{nll:.4}"));
-        self.bar.set_message(format!(
-            "loss {:.3}, validation NLL {validation}, variance {:.2e}",
-            self.loss, self.variance
-        ));
-    }
-
-    pub(crate) fn finish(&self) {
+impl Drop for Display {
+    fn drop(&mut self) {
+        lock(&self.latest).take();
         self.bar.finish_and_clear();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[expect(clippy::print_stderr, reason = "progress goes to the terminal and not into a pipe")]
+fn redraw(latest: &Latest, bar: &ProgressBar, is_terminal: bool) {
+    let mut last_line = Instant::now();
+    loop {
+        std::thread::sleep(REDRAW);
+        // Held while drawing, so that nothing is drawn after the end.
+        let latest = lock(latest);
+        let Some((progress, told)) = latest.as_ref() else { continue };
+        let since = told.elapsed().as_secs_f64();
+        if progress.seconds + since < SHORT {
+            continue;
+        }
+        if is_terminal {
+            bar.set_length(progress.total.max(1));
+            bar.set_position(progress.done.min(progress.total));
+            bar.set_message(describe(progress, since));
+        } else if last_line.elapsed() >= LINE {
+            eprintln!("{}", describe(progress, since));
+            last_line = Instant::now();
+        }
+    }
+}
+
+/// A stage in a line; `since` are the seconds since its progress was told.
+fn describe(progress: &Progress, since: f64) -> String {
+    let mut text = progress.stage.to_owned();
+    if progress.total == 0 {
+        return format!("{text}: {}", duration(progress.seconds + since));
+    }
+    if progress.training.is_some() {
+        text += &format!(": step {} of {}", progress.done, progress.total);
+    } else {
+        text += &format!(": {} %", 100 * progress.done.min(progress.total) / progress.total);
+    }
+    if let Some(left) = progress.seconds_left() {
+        text += &format!(", {} left", duration((left - since).max(0.0)));
+    }
+    if let Some(numbers) = progress.training {
+        let nll = numbers.validation_nll.map_or(String::from("-"), |nll| format!("{nll:.4}"));
+        text += &format!(
+            "; loss {:.3}, variance {:.2e}, validation NLL {nll}",
+            numbers.loss, numbers.variance
+        );
+    }
+    text
+}
+
+/// Seconds as a person reads them: 45 s, 3:20 min, 2:03 h.
+pub(crate) fn duration(seconds: f64) -> String {
+    let whole = seconds.round() as u64;
+    match whole {
+        0..60 => format!("{whole} s"),
+        60..3600 => format!("{}:{:02} min", whole / 60, whole % 60),
+        _ => format!("{}:{:02} h", whole / 3600, whole % 3600 / 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read_by_people() {
+        assert_eq!([0.2, 59.4, 200.0, 7400.0].map(duration), ["0 s", "59 s", "3:20 min", "2:03 h"]);
+    }
+
+    #[test]
+    fn a_stage_is_described_with_what_is_left() {
+        let display =
+            Display { latest: Latest::default(), bar: ProgressBar::hidden(), quiet: false };
+        let watch = display.watch();
+        watch.begin("likelihood", 200, 0);
+        watch.advance(50);
+        let told = lock(&display.latest).clone();
+        let (mut progress, _) = told.unwrap();
+        progress.seconds = 4.0;
+        assert_eq!(describe(&progress, 2.0), "likelihood: 25 %, 10 s left");
+        watch.begin("kernel mixture", 0, 0);
+        let told = lock(&display.latest).clone();
+        let (mut progress, _) = told.unwrap();
+        progress.seconds = 1.0;
+        assert_eq!(describe(&progress, 2.0), "kernel mixture: 3 s");
     }
 }

@@ -1,37 +1,31 @@
 //! `manifusion train` and `manifusion resume`.
 
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
-use anyhow::{Context, Result, anyhow};
-use manifusion::checkpoint::Arrays;
-use manifusion::error::SolveError;
-use manifusion::mixture::{KernelMixture, MixtureOptions};
-use manifusion::rows::Rows;
+use anyhow::{Context, Result};
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use manifusion::methods::METHODS;
+use manifusion::methods::rdm::{Guide, Loss, Preset};
+use manifusion_run::{Choices, Config, Trained, resume as go_on, train};
 use serde_json::json;
 
-use crate::common::{Common, Output};
-use crate::model::GUIDE;
-use crate::progress::Progress;
-use crate::recipe::{Preset, check, resolve};
-use crate::run::{RunDir, geometry};
-use crate::session::{Session, check_start};
-use crate::settings::{GuideKind, Loss, Method, Settings};
-use crate::source::{DataArgs, Part, Source};
+use crate::common::{Common, End, Output};
+use crate::data::DataArgs;
+use crate::progress::duration;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     data: DataArgs,
     /// How the density is learned.
-    #[arg(long, value_enum)]
-    method: Option<Method>,
+    #[arg(long, value_parser = methods())]
+    method: Option<String>,
     /// What the network is added to.
-    #[arg(long, value_enum)]
-    guide: Option<GuideKind>,
+    #[arg(long, value_parser = names(Guide::NAMES))]
+    guide: Option<String>,
     /// The form of the bound that is trained.
-    #[arg(long, value_enum)]
-    loss: Option<Loss>,
+    #[arg(long, value_parser = names(Loss::NAMES))]
+    loss: Option<String>,
     /// Drop repeated rows before splitting.
     #[arg(long)]
     dedup: bool,
@@ -44,10 +38,10 @@ pub(crate) struct Args {
     /// One setting, for example train.batch=256; may be repeated.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// A bundle of settings.
-    #[arg(long, value_enum, default_value_t = Preset::Fast)]
-    preset: Preset,
-    /// Time to train for; turned into steps by measuring.
+    /// A bundle of settings [default: fast].
+    #[arg(long, value_parser = names(Preset::NAMES))]
+    preset: Option<String>,
+    /// Time that fits, training and validations may take; turned into steps by measuring [default: 5].
     #[arg(long, allow_negative_numbers = true)]
     minutes: Option<f64>,
     /// Steps to train for.
@@ -57,160 +51,112 @@ pub(crate) struct Args {
     common: Common,
 }
 
-pub(crate) fn run(args: &Args) -> Result<bool> {
+/// The names of all methods, from the registry.
+fn methods() -> PossibleValuesParser {
+    let values = METHODS.map(|method| {
+        let info = method.info();
+        PossibleValue::new(info.name).help(info.help)
+    });
+    PossibleValuesParser::new(values)
+}
+
+/// The names of a setting's values, with their explanations.
+fn names(names: &'static [(&'static str, &'static str)]) -> PossibleValuesParser {
+    let value = |(name, help): &(&'static str, &'static str)| PossibleValue::new(*name).help(*help);
+    PossibleValuesParser::new(names.iter().map(value))
+}
+
+pub(crate) fn run(args: &Args) -> Result<End> {
     let output = args.common.start()?;
     let out = args.common.out.as_deref().context("--out DIR is needed: the folder of the run")?;
-    let settings = settings(args)?;
-    let dir = begin(settings, args.preset, out, &output)?;
-    finish(dir, &output)?;
-    Ok(true)
+    let trained = train(choices(args)?, out, &output.watch, &|text| output.remark(text))?;
+    show(&output, &trained, out)
 }
 
 /// File, then `--set`, then the flags.
-fn settings(args: &Args) -> Result<Settings> {
-    let text = match &args.config {
-        None => String::new(),
+fn choices(args: &Args) -> Result<Choices> {
+    let mut config = match &args.config {
+        None => Config::default(),
         Some(path) => {
-            std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?
+            let text = std::fs::read_to_string(path);
+            Config::parse(&text.with_context(|| format!("reading {}", path.display()))?)?
         }
     };
-    let mut settings = Settings::parse(&text, &args.set)?;
-    args.data.apply(&mut settings)?;
-    settings.method = args.method.unwrap_or(settings.method);
-    settings.seed = args.common.seed.unwrap_or(settings.seed);
-    settings.data.dedup |= args.dedup;
-    if args.group_by.is_some() {
-        settings.data.group_by.clone_from(&args.group_by);
+    for change in &args.set {
+        config.set(change)?;
     }
-    settings.model.guide = args.guide.or(settings.model.guide);
-    settings.train.loss = args.loss.or(settings.train.loss);
-    if args.minutes.is_some() {
-        (settings.train.minutes, settings.train.steps) = (args.minutes, None);
-    }
-    if args.steps.is_some() {
-        (settings.train.steps, settings.train.minutes) = (args.steps, None);
-    }
-    Ok(settings)
-}
-
-/// Reads and splits the data, chooses what was left open and makes the run's folder.
-pub(crate) fn begin(
-    mut settings: Settings,
-    preset: Preset,
-    out: &Path,
-    output: &Output,
-) -> Result<RunDir> {
-    if out.join("config.toml").exists() {
-        return RunDir::create(out);
-    }
-    check(&settings)?;
-    let source = Source::load(&mut settings)?;
-    for finding in source.findings() {
-        output.remark(finding);
-    }
-    let (manifold, prior) = geometry(&settings)?;
-    let m = manifold.ambient_dim();
-    let train = source.part(Part::Train, m);
-    let fitted = fit_kernel(&settings, &train)?;
-    if settings.method == Method::Rdm {
-        let (manifold, prior) = (manifold.as_ref(), prior.as_ref());
-        resolve(&mut settings, preset, manifold, prior, fitted.as_ref().map(|fit| &fit.mixture))?;
-        check_start(&settings, &train)?;
-    }
-    let dir = RunDir::create(out)?;
-    source.write(&dir, m)?;
-    if let Some(fit) = fitted {
-        fit.write(&dir, settings.method)?;
-        if settings.model.guide == Some(GuideKind::Kernel) {
-            let guide = fit.mixture.localised(&mixture_options(&settings))?;
-            write_kernel(&dir, GUIDE, &guide)?;
+    args.data.apply(&mut config);
+    for (path, value) in [
+        ("method", &args.method),
+        ("model.guide", &args.guide),
+        ("train.loss", &args.loss),
+        ("preset", &args.preset),
+        ("data.group_by", &args.group_by),
+    ] {
+        if let Some(value) = value {
+            config.put(path, value.as_str());
         }
     }
-    dir.write("config.toml", &settings.to_toml()?)?;
-    Ok(dir)
-}
-
-fn nothing_to_do(dir: &RunDir) -> anyhow::Error {
-    anyhow!("the run in {} is finished; nothing to do", dir.path().display())
-}
-
-/// Trains the run of a folder to its end.
-pub(crate) fn finish(dir: RunDir, output: &Output) -> Result<()> {
-    let settings = dir.settings()?;
-    if settings.method == Method::Rdm && dir.has("model.safetensors") {
-        return Err(nothing_to_do(&dir));
+    if args.dedup {
+        config.put("data.dedup", true);
     }
-    let path = dir.path().to_owned();
-    match settings.method {
-        Method::Kernel => output.remark(&format!("kernel mixture written to {}", path.display())),
-        Method::Rdm => {
-            // On a thread of the pool: for a caller outside, every parallel part of a step would have to wake it.
-            let outcome =
-                rayon::scope(|_| Session::open(dir)?.run(&mut Progress::new(output.quiet)))?;
+    if let Some(seed) = args.common.seed {
+        config.put("seed", i64::try_from(seed).context("--seed")?);
+    }
+    if let Some(minutes) = args.minutes {
+        config.put("train.minutes", minutes);
+        config.leave_open("train.steps");
+    }
+    if let Some(steps) = args.steps {
+        config.put("train.steps", i64::try_from(steps).context("--steps")?);
+        config.leave_open("train.minutes");
+    }
+    let choices = config.choices()?;
+    args.data.check(choices.data.source.as_deref())?;
+    Ok(choices)
+}
+
+/// How far a budget of time may be overrun before a remark says so.
+const OVERRUN: f64 = 1.1;
+
+/// Says how a training ended.
+fn show(output: &Output, trained: &Trained, dir: &Path) -> Result<End> {
+    let path = dir.display();
+    let outcome = match trained {
+        Trained::Stopped { step, total } => {
+            output.remark(&format!(
+                "stopped at step {step} of {total}; 'manifusion resume {path}' goes on"
+            ));
+            return Ok(End::Stopped);
+        }
+        Trained::Done(outcome) => outcome,
+    };
+    let took = duration(outcome.train_seconds);
+    match outcome.validation_nll {
+        Some(nll) => {
             let end = if outcome.stopped_early { "stopped early" } else { "done" };
             output.remark(&format!(
-                "{end} after {} steps and {:.0} s; best validation NLL {:.4} at step {}",
-                outcome.steps, outcome.seconds, outcome.best_nll, outcome.best_step
+                "{end} after {} steps and {took}; best validation NLL {nll:.4} at step {}",
+                outcome.steps, outcome.best_step
             ));
         }
+        None => output.remark(&format!("done in {took}")),
+    }
+    if let Some(budget) = outcome.budget_seconds
+        && outcome.train_seconds > OVERRUN * budget
+    {
+        output.remark(&format!(
+            "that is longer than the {} asked for: the machine was busier than when the steps were \
+             planned",
+            duration(budget)
+        ));
     }
     if output.json {
-        return output.line(&json!({ "out": path.display().to_string() }).to_string());
+        output.line(&json!({ "out": path.to_string() }).to_string())?;
+    } else {
+        output.remark(&format!("next: manifusion evaluate {path}"));
     }
-    output.remark(&format!("next: manifusion evaluate {}", path.display()));
-    Ok(())
-}
-
-/// The kernel mixture of the training points: the model of one method, the baseline and guide of the other.
-struct FittedKernel {
-    mixture: KernelMixture,
-    seconds: f64,
-}
-
-/// Fits it where one is known. Where none is, a network needs none.
-fn fit_kernel(settings: &Settings, train: &[f64]) -> Result<Option<FittedKernel>> {
-    let start = Instant::now();
-    let (manifold, prior) = geometry(settings)?;
-    let rows = Rows::new(train, manifold.ambient_dim())?;
-    let options = mixture_options(settings);
-    let needed =
-        settings.method == Method::Kernel || settings.model.guide == Some(GuideKind::Kernel);
-    match KernelMixture::fit(manifold, prior, rows, &options) {
-        Ok(mut mixture) => {
-            if settings.method == Method::Kernel && settings.model.local_weights == Some(true) {
-                mixture = mixture.localised(&options)?;
-            }
-            Ok(Some(FittedKernel { mixture, seconds: start.elapsed().as_secs_f64() }))
-        }
-        Err(SolveError::Unsupported { .. }) if !needed => Ok(None),
-        Err(error) => Err(error.into()),
-    }
-}
-
-impl FittedKernel {
-    fn write(&self, dir: &RunDir, method: Method) -> Result<()> {
-        let name = match method {
-            Method::Kernel => "model.safetensors",
-            Method::Rdm => "kernel.safetensors",
-        };
-        if method == Method::Kernel {
-            let threads = rayon::current_num_threads();
-            dir.write_json(
-                "summary.json",
-                &json!({ "train_seconds": self.seconds, "threads": threads }),
-            )?;
-        }
-        write_kernel(dir, name, &self.mixture)
-    }
-}
-
-fn mixture_options(settings: &Settings) -> MixtureOptions {
-    MixtureOptions { seed: settings.seed, ..MixtureOptions::default() }
-}
-
-fn write_kernel(dir: &RunDir, name: &str, mixture: &KernelMixture) -> Result<()> {
-    let arrays = Arrays { arrays: mixture.to_tensors(), ..Arrays::default() };
-    arrays.write(&dir.file(name)).context("writing the kernel mixture")
+    Ok(End::Done)
 }
 
 #[derive(clap::Args)]
@@ -221,12 +167,8 @@ pub(crate) struct ResumeArgs {
     common: Common,
 }
 
-pub(crate) fn resume(args: &ResumeArgs) -> Result<bool> {
+pub(crate) fn resume(args: &ResumeArgs) -> Result<End> {
     let output = args.common.start()?;
-    let dir = RunDir::open(&args.dir)?;
-    if dir.settings()?.method == Method::Kernel {
-        return Err(nothing_to_do(&dir));
-    }
-    finish(dir, &output)?;
-    Ok(true)
+    let trained = go_on(&args.dir, &output.watch)?;
+    show(&output, &trained, &args.dir)
 }

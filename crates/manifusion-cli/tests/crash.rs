@@ -173,7 +173,7 @@ fn a_write_that_fails_leaves_a_run_that_can_go_on() {
     let message = String::from_utf8_lossy(&limited.stderr).into_owned();
     assert!(!limited.status.success(), "{message}");
     let error = message.lines().find(|line| line.starts_with("error: ")).unwrap_or_default();
-    assert!(error.contains("writing the checkpoint"), "{message}");
+    assert!(error.contains("writing run/checkpoint.safetensors: "), "{message}");
     assert!(error.contains("File too large"), "{message}");
     let names = || -> Vec<String> {
         let entries = std::fs::read_dir(at.join("run")).unwrap();

@@ -43,7 +43,7 @@ fn wrong_calls_get_one_clear_sentence() {
         ),
         (
             &["train", "--data", synthetic, "--config", "later.toml", "--out", "r"],
-            "the configuration has format 7, this program reads up to 1; update it",
+            "the configuration has format 7, this program reads up to 2; update it",
         ),
         (
             &["train", "--data", synthetic, "--config", "absent.toml", "--out", "r"],
@@ -85,7 +85,7 @@ fn wrong_calls_get_one_clear_sentence() {
         ),
         (
             &["train", "--data", synthetic, "--set", "model.local_weights=true", "--out", "r"],
-            "model.local_weights is a setting of --method kernel; a mixture that guides a network has local weights always",
+            "model.local_weights is a setting of --method kernel, not of --method rdm",
         ),
         (
             &["train", "--data", synthetic, "--minutes", "-1", "--out", "r"],
@@ -168,7 +168,7 @@ fn wrong_calls_get_one_clear_sentence() {
         (&["resume", "absent"], "absent does not exist"),
         (
             &["resume", "empty"],
-            "empty holds no run: it has no config.toml (a run that was stopped before its data were read must be started again)",
+            "empty holds no run: it has no config.toml (a run that was stopped before its training began must be started again)",
         ),
         (&["evaluate", "empty"], "empty holds no run"),
         (&["sample", "absent", "--num", "3"], "absent does not exist"),

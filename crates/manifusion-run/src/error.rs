@@ -92,6 +92,12 @@ pub enum RunError {
         /// What is wrong with it.
         problem: String,
     },
+    /// A split that does not have its hash any more.
+    #[error("{} was changed: its hash does not fit", path.display())]
+    Changed {
+        /// The file.
+        path: PathBuf,
+    },
     /// Settings that make no sense.
     #[error("{0}")]
     Settings(String),

@@ -1,8 +1,7 @@
 //! A run's folder, read as far as it is needed and each part once.
 
-use std::cell::OnceCell;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use manifusion::checkpoint::{Arrays, Checkpoint};
 use manifusion::data::Synthetic;
@@ -46,16 +45,16 @@ pub(crate) struct Times {
 pub struct StoredRun {
     dir: RunDir,
     settings: RunSettings,
-    geometry: OnceCell<Geometry>,
-    model: OnceCell<Arc<dyn Fitted>>,
-    split: OnceCell<Split>,
-    points: OnceCell<Points>,
-    facts: OnceCell<DataFile>,
+    geometry: OnceLock<Geometry>,
+    model: OnceLock<Arc<dyn Fitted>>,
+    split: OnceLock<Split>,
+    points: OnceLock<Points>,
+    facts: OnceLock<DataFile>,
 }
 
 /// The value of a cell, computed if it is not there yet.
 fn once<T>(
-    cell: &OnceCell<T>,
+    cell: &OnceLock<T>,
     compute: impl FnOnce() -> Result<T, RunError>,
 ) -> Result<&T, RunError> {
     match cell.get() {
@@ -77,11 +76,11 @@ impl StoredRun {
         Ok(Self {
             dir,
             settings,
-            geometry: OnceCell::new(),
-            model: OnceCell::new(),
-            split: OnceCell::new(),
-            points: OnceCell::new(),
-            facts: OnceCell::new(),
+            geometry: OnceLock::new(),
+            model: OnceLock::new(),
+            split: OnceLock::new(),
+            points: OnceLock::new(),
+            facts: OnceLock::new(),
         })
     }
 
@@ -142,8 +141,7 @@ impl StoredRun {
             let file: Option<SplitFile> = self.dir.json(SPLIT)?;
             let file = file.ok_or_else(|| RunError::MissingFile { path: self.dir.file(SPLIT) })?;
             if file.hash != file.split.hash() {
-                let problem = String::from("it was changed: its hash does not fit");
-                return Err(RunError::Content { path: self.dir.file(SPLIT), problem });
+                return Err(RunError::Changed { path: self.dir.file(SPLIT) });
             }
             Ok(file.split)
         })
@@ -177,13 +175,15 @@ impl StoredRun {
         })
     }
 
-    /// The step of the last checkpoint; none before the first, and for a run without steps.
-    pub fn step(&self) -> Result<Option<u64>, RunError> {
+    /// The step of the last checkpoint, of how many; none before the first, and for a run without steps.
+    pub fn progress(&self) -> Result<Option<(u64, u64)>, RunError> {
         let Some(bytes) = self.dir.bytes(CHECKPOINT_FILE)? else { return Ok(None) };
-        let checkpoint = Checkpoint::<f32>::from_bytes(&bytes).map_err(|source| {
-            RunError::Damaged { path: self.dir.file(CHECKPOINT_FILE), source }
-        })?;
-        Ok(checkpoint.extra.get("step").and_then(Json::as_u64))
+        let checkpoint = Checkpoint::<f32>::from_bytes(&bytes)
+            .map_err(|source| RunError::Damaged { path: self.dir.file(CHECKPOINT_FILE), source })?;
+        let number = |name: &str| checkpoint.extra.get(name).and_then(Json::as_u64);
+        let planned = || self.settings.section.pointer("/train/steps").and_then(Json::as_u64);
+        let total = number("planned_steps").or_else(planned);
+        Ok(number("step").map(|step| (step, total.unwrap_or(step))))
     }
 
     /// How the run ended; none before that.

@@ -13,6 +13,7 @@ use crate::methods::{
 use crate::mixture::{KernelMixture, MixtureOptions};
 use crate::parallel::in_pool;
 use crate::points::{Points, hold_out};
+use crate::prior::Prior;
 use crate::train::MetricsRow;
 use crate::watch::{Progress, Watch};
 
@@ -63,6 +64,7 @@ pub struct Fit {
     request: Request,
     seed: u64,
     validation: Option<Points>,
+    prior: Option<Arc<dyn Prior>>,
     watch: Watch,
 }
 
@@ -72,7 +74,8 @@ const HELD_OUT: f64 = 0.1;
 impl Fit {
     /// A fit by a method.
     pub fn new(request: impl Into<Request>) -> Self {
-        Self { request: request.into(), seed: 0, validation: None, watch: Watch::default() }
+        let (request, watch) = (request.into(), Watch::default());
+        Self { request, seed: 0, validation: None, prior: None, watch }
     }
 
     /// The seed of everything random; 0 by default.
@@ -87,6 +90,13 @@ impl Fit {
         Self { validation: Some(validation), ..self }
     }
 
+    /// The prior, instead of the manifold's own one. That of a level set takes seconds to make: make it
+    /// once where several fits need it.
+    #[must_use]
+    pub fn prior(self, prior: Arc<dyn Prior>) -> Self {
+        Self { prior: Some(prior), ..self }
+    }
+
     /// Calls `progress` as the work goes on. [`ControlFlow::Break`] stops it: a training then ends with
     /// the best weights that it has so far.
     #[must_use]
@@ -99,7 +109,7 @@ impl Fit {
 
     /// Learns from these points.
     pub fn run(self, points: &Points) -> Result<Finished, FitError> {
-        let Self { request, seed, validation, watch } = self;
+        let Self { request, seed, validation, prior, watch } = self;
         let method = request.method()?;
         method.check(&request.choices)?;
         let (train, validation) = match validation {
@@ -110,7 +120,11 @@ impl Fit {
             }
         };
         in_pool(|| {
-            let geometry = Geometry::of(points.manifold())?;
+            let manifold = Arc::clone(points.manifold());
+            let geometry = match prior {
+                Some(prior) => Geometry { manifold, prior },
+                None => watch.stage("prior", || Geometry::of(&manifold))?,
+            };
             let task = Task::new(method, geometry, train, validation, seed, watch)?;
             let mut run = method.start(&task, &request.choices)?;
             drive(run.as_mut(), &mut NoRecord, &task.watch)?;

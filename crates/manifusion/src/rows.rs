@@ -59,6 +59,13 @@ impl<'a> Rows<'a> {
         &self.data[i * self.width..(i + 1) * self.width]
     }
 
+    /// Some of the rows; an error if there are none, or not so many.
+    pub fn range(&self, rows: std::ops::Range<usize>) -> Result<Self, ShapeError> {
+        let data = self.data.get(rows.start * self.width..rows.end * self.width);
+        let data = data.ok_or(ShapeError::Len { found: rows.end, expected: self.len() })?;
+        Self::new(data, self.width)
+    }
+
     /// All rows in order.
     pub fn rows(&self) -> std::slice::ChunksExact<'a, f64> {
         self.data.chunks_exact(self.width)

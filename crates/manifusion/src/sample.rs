@@ -24,6 +24,8 @@ pub struct SampleOptions {
     pub steps: Steps,
     /// Seed of prior draws and noise.
     pub seed: u64,
+    /// The number of the first row: draws are the rows from here on of all that the seed gives.
+    pub first_row: usize,
     /// Rows that are run together.
     pub chunk: usize,
 }
@@ -47,7 +49,7 @@ const AUTOMATIC_LEVEL: u32 = 9;
 
 impl Default for SampleOptions {
     fn default() -> Self {
-        Self { lambda: 0.0, steps: Steps::Automatic, seed: 0, chunk: 64 }
+        Self { lambda: 0.0, steps: Steps::Automatic, seed: 0, first_row: 0, chunk: 64 }
     }
 }
 
@@ -114,6 +116,7 @@ pub fn sample(
         flow.sampling = OdeOptions { rtol, atol, ..OdeOptions::default() };
     }
     parallel::for_each_chunk(&mut x, m, options.chunk.max(1), |first, chunk| {
+        let first = options.first_row + first;
         draw_prior(model.prior.as_ref(), m, options.seed, first, chunk)?;
         let drift = Generative::new(model, lambda);
         // Without noise for λ = 1: Heun's scheme for the ODE.

@@ -313,3 +313,41 @@ fn a_hutchinson_likelihood_is_unbiased() {
     let (mean, se) = mean_se(noisy.log_p.iter().copied());
     assert!((mean - known.expected(&x)).abs() < 4.0 * se + 2e-3, "{mean} ± {se}");
 }
+
+/// A fixed number of steps is obeyed for the ODE too: Heun's scheme, whose error falls with the steps.
+#[test]
+fn fixed_steps_are_fixed_steps_for_the_ode() {
+    let known = known("sphere:2", 0.3, 0.0, 6.0);
+    let draw = |steps: Steps| {
+        sample(&known.model, 50, &SampleOptions { lambda: 1.0, steps, ..Default::default() })
+            .unwrap()
+    };
+    let tight = AdaptiveOptions { rtol: 1e-9, atol: 1e-9, ..AdaptiveOptions::default() };
+    let exact = draw(Steps::Adaptive(tight));
+    let error = |level: u32| {
+        let x = draw(Steps::Fixed { level });
+        x.iter().zip(&exact).map(|(x, y)| (x - y).abs()).fold(0.0, f64::max)
+    };
+    let errors = [4, 6, 8].map(error);
+    assert!(errors[0] > 1e-3, "sixteen steps cannot be exact: {errors:?}");
+    // Second order: sixteen times less with four times the steps, allowing a factor of two.
+    for pair in errors.windows(2) {
+        let ratio = pair[0] / pair[1];
+        assert!((8.0..40.0).contains(&ratio), "{errors:?}");
+    }
+}
+
+/// Draws of a part of the rows are the rows of the whole.
+#[test]
+fn samples_can_be_drawn_in_parts() {
+    let known = known("sphere:2", 0.3, 0.0, 6.0);
+    let options = SampleOptions { steps: Steps::Fixed { level: 4 }, ..Default::default() };
+    let whole = sample(&known.model, 30, &options).unwrap();
+    for lambda in [0.0, 1.0] {
+        let options = SampleOptions { lambda, ..options };
+        let whole = sample(&known.model, 30, &options).unwrap();
+        let part = sample(&known.model, 9, &SampleOptions { first_row: 21, ..options }).unwrap();
+        assert_eq!(part, whole[63..]);
+    }
+    assert_eq!(whole.len(), 90);
+}

@@ -274,3 +274,48 @@ fn losses_that_are_not_finite_stop_the_run() {
     let TrainError::NotFinite { times, data_row, s, .. } = error else { panic!("{error}") };
     assert!(times == 20 && data_row < 50 && s > 0.0);
 }
+
+/// Rows that overflow single precision, among others that do not.
+fn trainer_with_far_rows(far: usize, rows: usize) -> Trainer {
+    let manifold = parse("euclidean:2").unwrap();
+    let prior = default_prior(&manifold).unwrap();
+    let row = |i: usize| if i < far { [1e300, 0.0] } else { [0.1 * i as f64, 1.0] };
+    let data: Vec<f64> = (0..rows).flat_map(row).collect();
+    let mut config = config(2, 6.0, LossKind::Denoising, 100);
+    (config.batch, config.net.width, config.ema) = (2, 16, 0.5);
+    Trainer::new(manifold, prior, data, config).unwrap()
+}
+
+/// A batch whose loss is not finite is left out like one whose gradient is not, and the run goes on.
+#[test]
+fn a_loss_that_is_not_finite_now_and_then_is_skipped() {
+    let mut trainer = trainer_with_far_rows(1, 4);
+    let (mut skipped, mut learned) = (0, 0);
+    for _ in 0..60 {
+        let before = trainer.averaged_weights().to_vec();
+        let report = trainer.step().unwrap();
+        if report.loss.is_finite() {
+            learned += 1;
+            assert_ne!(trainer.averaged_weights(), before);
+        } else {
+            skipped += 1;
+            assert_eq!(trainer.averaged_weights(), before, "weights moved at a step left out");
+        }
+        assert_eq!(report.skipped, skipped);
+    }
+    // Two draws of four rows meet the far one with probability 7/16.
+    assert!(skipped > 10 && learned > 10, "{skipped} skipped, {learned} learned");
+}
+
+/// If every batch is so, the run ends after twenty of them, and the error names the row at fault.
+#[test]
+fn losses_that_stay_not_finite_name_their_row() {
+    let mut trainer = trainer_with_far_rows(4, 4);
+    let error = (0..20).find_map(|_| trainer.step().err()).unwrap();
+    let TrainError::NotFinite { quantity, times, row, data_row, .. } = error else {
+        panic!("{error}")
+    };
+    assert_eq!((quantity, times), ("loss", 20));
+    assert!(row < 2 && data_row < 4);
+    assert_eq!(trainer.steps_done(), 19);
+}

@@ -214,7 +214,7 @@ impl Fitted for FittedKernel {
     }
 
     fn sample_with(&self, n: usize, options: &SampleOptions) -> Result<Vec<f64>, SolveError> {
-        self.sample(n, options.seed)
+        self.mixture.sample_from(options.first_row, n, options.seed)
     }
 
     fn bounds(&self, _x: Rows<'_>, _options: &BoundOptions) -> Result<Option<Bounds>, SolveError> {

@@ -16,7 +16,7 @@ pub struct Setting {
 macro_rules! settings {
     (
         $(#[doc = $about:literal])+
-        $section:literal: $settings:ident, $choices:ident {
+        $section:tt: $settings:ident, $choices:ident {
             $($(#[doc = $help:literal])+ $name:ident: $kind:ty,)+
         }
     ) => {

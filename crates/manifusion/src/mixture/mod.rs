@@ -398,8 +398,20 @@ impl Density for KernelMixture {
         self.noised_log_density(x, 0.0)
     }
 
-    /// A component by its weight, a centre, and exact noise from it.
     fn sample(&self, n: usize, seed: u64) -> Result<Vec<f64>, SolveError> {
+        self.sample_from(0, n, seed)
+    }
+}
+
+impl KernelMixture {
+    /// `n` draws, rows `first_row` and on of all that the seed gives: a component by its weight, a
+    /// centre, and exact noise from it.
+    pub fn sample_from(
+        &self,
+        first_row: usize,
+        n: usize,
+        seed: u64,
+    ) -> Result<Vec<f64>, SolveError> {
         let m = self.manifold.ambient_dim();
         let count = self.num_centres();
         let picks = Streams::new(seed, "mixture-pick");
@@ -407,7 +419,7 @@ impl Density for KernelMixture {
         let mut starts = Vec::with_capacity(n * m);
         // 0 for the prior, k + 1 for bandwidth k.
         let mut components = Vec::with_capacity(n);
-        for row in 0..n {
+        for row in first_row..first_row + n {
             let mut stream = picks.stream(row as u64, 0);
             let mut level = stream.uniform();
             let centre = ((stream.uniform() * count as f64) as usize).min(count - 1);
@@ -438,7 +450,7 @@ impl Density for KernelMixture {
                 let times: Vec<f64> = components.iter().map(|k| bandwidth(*k).powi(2)).collect();
                 if n > 0 {
                     let (from, to) = (Rows::new(&starts, m)?, RowsMut::new(&mut out, m)?);
-                    path.sample(from, &times, &noise, 0, to)?;
+                    path.sample(from, &times, &noise, first_row as u64, to)?;
                 }
             }
             Law::Wrapped(_) => {}
@@ -448,7 +460,7 @@ impl Density for KernelMixture {
                 let row = first + i;
                 let pick = components[row];
                 // Step 1: the path has used step 0.
-                let mut stream = noise.stream(row as u64, 1);
+                let mut stream = noise.stream((first_row + row) as u64, 1);
                 let start = &starts[row * m..(row + 1) * m];
                 if pick == 0 {
                     self.prior.sample(&mut stream, x).map_err(SolveError::at(i, 0.0))?;
