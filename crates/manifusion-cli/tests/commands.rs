@@ -243,3 +243,38 @@ fn the_papers_preset() {
         assert!(config.lines().any(|l| l == line), "{line} is not in\n{config}");
     }
 }
+
+/// Off the terminal a line every ten seconds says how far it is; Ctrl-C leaves a run that goes on.
+#[cfg(unix)]
+#[test]
+fn progress_lines_and_an_interrupt() {
+    use std::io::{BufRead, BufReader};
+    use std::process::{Command, Stdio};
+
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let mut args: Vec<&str> = SMALL_RUN.into_iter().filter(|arg| *arg != "--quiet").collect();
+    let steps = args.iter().position(|arg| *arg == "--steps").unwrap();
+    args.drain(steps..steps + 2);
+    let mut child = Command::new(env!("CARGO_BIN_EXE_manifusion"))
+        .args(args)
+        .args(["--guide", "none", "--out", "run", "--set", "train.steps=100000000"])
+        .args(["--set", "train.validations=1"])
+        .current_dir(at)
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let line = lines.find(|line| line.starts_with("training: step ")).unwrap();
+    assert!(line.contains(" of 100000000, ") && line.contains(" left; loss "), "{line}");
+    Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    let rest: Vec<String> = lines.collect();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "{rest:?}");
+    assert!(
+        rest.iter().any(|line| line.starts_with("stopped at step ")
+            && line.ends_with(" of 100000000; 'manifusion resume run' goes on")),
+        "{rest:?}"
+    );
+    let info = stdout_of(at, &["info", "run"]);
+    assert!(info.contains("state      stopped at step "), "{info}");
+}

@@ -181,16 +181,28 @@ impl Config {
         let mut remarks = Vec::new();
         gather(&mut table, chosen, &mut remarks)?;
         for (path, value) in changes {
-            let Some(place) = place(&path, chosen, &mut remarks)? else { continue };
             match value {
-                Some(value) => insert(&mut table, &place, value)?,
-                None => remove(&mut table, &place),
+                Some(value) => {
+                    if let Some(place) = place(&path, chosen, &mut remarks)? {
+                        insert(&mut table, &place, value)?;
+                    }
+                }
+                // What another method has is open here anyway.
+                None => {
+                    if let Some(place) = place(&path, chosen, &mut Vec::new())? {
+                        remove(&mut table, &place);
+                    }
+                }
             }
         }
-        let section = match table.remove(chosen.info().name) {
+        let name = chosen.info().name;
+        let section = match table.remove(name) {
             None => Json::Object(Map::new()),
-            Some(section) => serde_json::to_value(section)
-                .map_err(|e| RunError::Settings(format!("configuration: {e}")))?,
+            Some(section) => {
+                check_finite(name, &section)?;
+                serde_json::to_value(section)
+                    .map_err(|e| RunError::Settings(format!("configuration: {e}")))?
+            }
         };
         // Sections of other methods are theirs.
         for method in METHODS {
@@ -200,6 +212,20 @@ impl Config {
         chosen.check(&section)?;
         let Common { method, manifold, seed, data, evaluate, .. } = common;
         Ok(Choices { method, manifold, seed, data, evaluate, section, remarks })
+    }
+}
+
+/// An error for a number that is NaN or infinite: no setting of a method can be.
+fn check_finite(path: &str, value: &toml::Value) -> Result<(), RunError> {
+    match value {
+        toml::Value::Float(number) if !number.is_finite() => {
+            Err(RunError::Settings(format!("{path} = {number} is not allowed; a finite number")))
+        }
+        toml::Value::Array(values) => values.iter().try_for_each(|value| check_finite(path, value)),
+        toml::Value::Table(table) => {
+            table.iter().try_for_each(|(key, value)| check_finite(&format!("{path}.{key}"), value))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -379,12 +405,10 @@ impl RunSettings {
     }
 }
 
-/// What runs of format 1 did without a setting for it.
+/// What runs of format 1 did without a setting for it. One whose steps were not planned yet stays open.
 fn from_format_1(section: &mut Json) {
-    let Some(train) = section.get_mut("train").filter(|train| train.get("batch").is_some()) else {
-        return;
-    };
-    let steps = train.get("steps").and_then(Json::as_u64).unwrap_or(1);
+    let Some(train) = section.get_mut("train") else { return };
+    let Some(steps) = train.get("steps").and_then(Json::as_u64) else { return };
     for (name, value) in [
         ("partitions", json!(2)),
         ("minutes", json!(0.0)),

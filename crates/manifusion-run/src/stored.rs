@@ -225,7 +225,8 @@ impl StoredRun {
         Ok(columns)
     }
 
-    /// Judges the model on a part of the data, and keeps the result in the folder.
+    /// Judges the model on a part of the data, and keeps the result in the folder. If the watch stops it,
+    /// the result has what was computed until then.
     pub fn evaluate(
         &self,
         part: SplitPart,
@@ -253,7 +254,10 @@ impl StoredRun {
         // Of the run, whatever this evaluation was asked for beyond it.
         found.config_hash = Some(self.settings.hash()?);
         found.split_hash = Some(split.hash());
-        self.dir.write_json(&evaluation_file(part), &found)?;
+        // One that was stopped does not replace a whole one.
+        if !found.stopped || self.evaluation(part)?.is_none_or(|before| before.stopped) {
+            self.dir.write_json(&evaluation_file(part), &found)?;
+        }
         Ok(found)
     }
 }

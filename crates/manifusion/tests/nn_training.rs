@@ -282,3 +282,38 @@ fn initial_parameters_follow_the_seed_and_the_bound() {
     let zero = Mlp::<f32>::new(zero, 1).unwrap();
     assert!(zero.param("layers.5.weight").unwrap().iter().all(|w| *w == 0.0));
 }
+
+/// With eight worker threads all eight gradient partitions are computed at once: each waits in the loss
+/// until the others have come.
+#[test]
+fn gradient_partitions_run_side_by_side() {
+    use std::sync::{Condvar, Mutex};
+    use std::time::Duration;
+
+    const PARTITIONS: usize = 8;
+    let config = NetConfig { ambient_dim: 3, depth: 2, width: 16, ..NetConfig::default() };
+    let net = Mlp::<f32>::new(config, 1).unwrap();
+    let rows = 512;
+    let x: Vec<f64> = (0..3 * rows).map(|i| (0.01 * i as f64).sin()).collect();
+    let s = vec![0.5; rows];
+    let (arrived, all) = (Mutex::new(0), Condvar::new());
+    let loss = |_: ShardValues<'_>, cotangents: ShardCotangents<'_>| {
+        let mut count = arrived.lock().unwrap();
+        *count += 1;
+        all.notify_all();
+        let enough = |count: &mut usize| *count < PARTITIONS;
+        let (_count, waited) =
+            all.wait_timeout_while(count, Duration::from_secs(20), enough).unwrap();
+        assert!(!waited.timed_out(), "a partition was left waiting for the others");
+        cotangents.loss.fill(1.0);
+    };
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(PARTITIONS).build().unwrap();
+    pool.install(|| {
+        let mut workspace = net.train_workspace(PARTITIONS);
+        let mut losses = vec![0.0; rows];
+        let directions = Directions { per_row: 0, e: &[], e_s: &[] };
+        let input = FieldInput { x: Rows::new(&x, 3).unwrap(), s: &s, directions };
+        net.loss_gradient(input, &loss, &mut workspace, &mut losses, None).unwrap();
+    });
+    assert_eq!(*arrived.lock().unwrap(), PARTITIONS, "one shard per partition of 64 rows");
+}

@@ -118,7 +118,7 @@ pub enum FitError {
         expected: &'static str,
     },
     /// Settings of a stored run that lack one.
-    #[error("the run's configuration has no {name}")]
+    #[error("the run's configuration has no {name}; start the run again")]
     Incomplete {
         /// The first that is missing.
         name: &'static str,

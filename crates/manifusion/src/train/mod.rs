@@ -141,7 +141,7 @@ pub struct StepReport {
 }
 
 /// The second moment of the bound's estimator I = ℓ(s)/q(s), on one batch.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct TimeReport {
     /// Variance of I over the batch.
     pub variance: f64,

@@ -240,8 +240,8 @@ impl<L: Learner> NetworkRun<L> {
         let is_last = step >= self.settings.steps;
         if step.is_multiple_of(LOG_EVERY) || is_last {
             rows.push(self.record(&report));
-            rows.extend(self.keep_to_budget());
         }
+        rows.extend(self.keep_to_budget());
         watch.training(step, self.settings.steps, self.numbers);
         let is_last = step >= self.settings.steps;
         let every = self.settings.steps.div_ceil(self.settings.validations.max(1)).max(1);

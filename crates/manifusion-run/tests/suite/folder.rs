@@ -1,0 +1,134 @@
+//! What a folder keeps, and what is read of it.
+
+use std::ops::ControlFlow;
+
+use manifusion::evaluation::EvaluationOptions;
+use manifusion::methods::Kernel;
+use manifusion::points::SplitPart;
+use manifusion::watch::Watch;
+use manifusion::{Points, fit};
+use manifusion_run::{Config, NewRows, RowsRequest, StoredRun, Trained, load, resume, save, train};
+
+use crate::{SMALL, train_in};
+
+/// The uniform prior of a level set comes from a Markov chain of seconds: it is run once, and kept.
+#[test]
+fn the_chain_of_a_level_set_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let spec = "level:x^2+y^2/4+z^2-1";
+    let rows: String = (0..60)
+        .map(|i| {
+            let (sin, cos) = (0.1 * f64::from(i)).sin_cos();
+            format!("{cos},{},0\n", 2.0 * sin)
+        })
+        .collect();
+    std::fs::write(at.join("rows.csv"), format!("x,y,z\n{rows}")).unwrap();
+    let source = format!("data.source={}", at.join("rows.csv").display());
+    let out = at.join("run");
+    let manifold = format!("manifold={spec}");
+    train_in(&out, &[&SMALL[2..], &[&source, &manifold]].concat());
+    let sampled = |out| StoredRun::open(out).unwrap().model().unwrap().sample(3, 1).unwrap();
+    let first = sampled(&out);
+    assert!(out.join("prior.safetensors").is_file());
+    assert_eq!(sampled(&out), first);
+    // Another pool of points gives other samples: the kept one is what is used.
+    let other = at.join("other");
+    std::fs::create_dir(&other).unwrap();
+    for entry in std::fs::read_dir(&out).unwrap() {
+        let path = entry.unwrap().path();
+        std::fs::copy(&path, other.join(path.file_name().unwrap())).unwrap();
+    }
+    let file = other.join("prior.safetensors");
+    let mut prior = manifusion::checkpoint::Arrays::read(&file).unwrap();
+    prior.arrays.get_mut("pool").unwrap().truncate(30 * 3);
+    prior.write(&file).unwrap();
+    assert_ne!(sampled(&other), first);
+}
+
+/// Scoring needs the model and the form of the data, nothing else.
+#[test]
+fn scoring_reads_only_what_it_needs() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("run");
+    train_in(&out, &SMALL);
+    for name in ["data.safetensors", "split.json", "kernel.safetensors", "metrics.jsonl"] {
+        std::fs::remove_file(out.join(name)).unwrap();
+    }
+    std::fs::write(out.join("checkpoint.safetensors"), "nothing").unwrap();
+    std::fs::write(folder.path().join("new.csv"), "lat,lon\n10,20\n-30,170\n").unwrap();
+    let run = StoredRun::open(&out).unwrap();
+    let source = folder.path().join("new.csv").display().to_string();
+    let rows = NewRows::load(&RowsRequest { source, ..Default::default() }, &run).unwrap();
+    let log_p = run.model().unwrap().log_density(rows.points().rows()).unwrap();
+    assert!(log_p.len() == 2 && log_p.iter().all(|v| v.is_finite()));
+}
+
+/// A model without a run: saved by the library, read by the same folder's reader.
+#[test]
+fn a_fitted_model_is_saved_and_loaded() {
+    let folder = tempfile::tempdir().unwrap();
+    let points = Points::synthetic("torus-mixture", 100, 2).unwrap();
+    let model = fit(&points, Kernel::default()).unwrap();
+    let path = folder.path().join("model");
+    save(model.as_ref(), 0, &path).unwrap();
+    let loaded = load(&path).unwrap();
+    let log_p = model.log_density(points.rows()).unwrap();
+    assert_eq!(loaded.log_density(points.rows()).unwrap(), log_p);
+    assert_eq!(loaded.info().name, "kernel");
+    assert!(
+        save(model.as_ref(), 0, &path).unwrap_err().to_string().contains("already holds a run")
+    );
+}
+
+/// A training that is stopped leaves a checkpoint; going on ends in the same bits as an unbroken run.
+#[test]
+fn a_stopped_run_is_resumed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (whole, stopped) = (folder.path().join("whole"), folder.path().join("stopped"));
+    train_in(&whole, &SMALL);
+    let mut config = Config::default();
+    for setting in SMALL {
+        config.set(setting).unwrap();
+    }
+    let watch = Watch::new(|progress| match progress.training {
+        Some(_) if progress.done >= 7 => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    });
+    let ended = train(config.choices().unwrap(), &stopped, &watch, &|_| {}).unwrap();
+    assert!(matches!(ended, Trained::Stopped { step: 7, total: 20 }), "{ended:?}");
+    let run = StoredRun::open(&stopped).unwrap();
+    assert_eq!(run.progress().unwrap(), Some((7, 20)));
+    assert!(run.model().unwrap_err().to_string().contains("has no model yet"));
+    resume(&stopped, &Watch::default()).unwrap();
+    let bytes = |out: &std::path::Path| std::fs::read(out.join("model.safetensors")).unwrap();
+    assert!(bytes(&whole) == bytes(&stopped));
+    assert!(resume(&stopped, &Watch::default()).unwrap_err().to_string().contains("is finished"));
+}
+
+/// An evaluation that is stopped has what was computed and says so; it does not replace a whole one.
+#[test]
+fn a_stopped_evaluation_leaves_what_is_done() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("run");
+    train_in(&out, &SMALL);
+    let run = StoredRun::open(&out).unwrap();
+    let options = EvaluationOptions { bound_points: 2, mass_points: 100, ..Default::default() };
+    let stop_at = |stage: &'static str| {
+        Watch::new(move |progress| match progress.stage == stage {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        })
+    };
+    let evaluate = |watch: &Watch| run.evaluate(SplitPart::Test, &options, 0, watch);
+    let found = evaluate(&stop_at("bounds")).unwrap();
+    assert!(found.stopped && found.nll.is_finite() && found.kernel_nll.is_some());
+    assert_eq!((found.elbo_nll, found.mass), (None, None));
+    assert_eq!(run.evaluation(SplitPart::Test).unwrap().unwrap(), found);
+    let whole = evaluate(&Watch::default()).unwrap();
+    assert!(!whole.stopped && whole.mass.is_some());
+    evaluate(&stop_at("mass")).unwrap();
+    assert_eq!(run.evaluation(SplitPart::Test).unwrap().unwrap(), whole);
+    // Before the first number there is nothing to leave.
+    assert!(evaluate(&stop_at("likelihood")).unwrap_err().is_stopped());
+}

@@ -1,0 +1,71 @@
+//! Folders that were written before methods had sections of their own: they load, evaluate and go on
+//! in the same bits. The files are what version 0.1.0 wrote, with networks of eight units.
+
+use std::path::{Path, PathBuf};
+
+use manifusion::points::SplitPart;
+use manifusion::watch::Watch;
+use manifusion_run::{RunSettings, StoredRun, Trained, resume};
+
+fn copy_of(name: &str) -> (tempfile::TempDir, PathBuf) {
+    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/format_1").join(name);
+    let folder = tempfile::tempdir().unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let path = entry.unwrap().path();
+        std::fs::copy(&path, folder.path().join(path.file_name().unwrap())).unwrap();
+    }
+    let path = folder.path().to_owned();
+    (folder, path)
+}
+
+#[test]
+fn finished_runs_have_the_same_numbers() {
+    for name in ["kernel", "guided"] {
+        let (_folder, path) = copy_of(name);
+        let run = StoredRun::open(&path).unwrap();
+        let before = run.evaluation(SplitPart::Test).unwrap().unwrap();
+        let options = run.settings().evaluate;
+        let after = run.evaluate(SplitPart::Test, &options, 0, &Watch::default()).unwrap();
+        let close = |a: Option<f64>, b: Option<f64>| match (a, b) {
+            (None, None) => true,
+            (Some(a), Some(b)) => (a - b).abs() < 1e-9 * (1.0 + b.abs()),
+            _ => false,
+        };
+        for (key, a, b) in [
+            ("nll", Some(after.nll), Some(before.nll)),
+            ("kernel_nll", after.kernel_nll, before.kernel_nll),
+            ("guide_nll", after.guide_nll, before.guide_nll),
+            ("elbo_nll", after.elbo_nll, before.elbo_nll),
+            ("kelbo_nll", after.kelbo_nll, before.kelbo_nll),
+            ("mass", after.mass, before.mass),
+            ("true_nll", after.true_nll, before.true_nll),
+        ] {
+            assert!(close(a, b), "{name}: {key} {a:?} {b:?}");
+        }
+        assert_eq!(after.split_hash, before.split_hash);
+    }
+}
+
+#[test]
+fn a_killed_run_goes_on_in_the_same_bits() {
+    let ((_a, killed), (_b, whole)) = (copy_of("killed"), copy_of("whole"));
+    let Trained::Done(outcome) = resume(&killed, &Watch::default()).unwrap() else {
+        panic!("it was not stopped")
+    };
+    assert_eq!(outcome.steps, 4000);
+    let model = |path: &Path| std::fs::read(path.join("model.safetensors")).unwrap();
+    assert!(model(&killed) == model(&whole));
+}
+
+/// What was not a setting then is what the program did then, and writing it gives the present format.
+#[test]
+fn settings_come_back_in_the_present_format() {
+    let (_folder, path) = copy_of("guided");
+    let run = StoredRun::open(&path).unwrap();
+    let section = &run.settings().section;
+    assert_eq!(section["train"]["partitions"], 2);
+    assert_eq!(section["train"]["steps"], 20);
+    let text = run.settings().to_toml().unwrap();
+    assert!(text.contains("format = 2") && text.contains("[rdm.train]"), "{text}");
+    assert_eq!(&RunSettings::parse(&text).unwrap(), run.settings());
+}

@@ -1,0 +1,34 @@
+//! Runs in folders: configurations, formats, what is kept and what is read.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod configuration;
+mod folder;
+mod format_1;
+mod fuzz;
+
+use std::path::Path;
+
+use manifusion::watch::Watch;
+use manifusion_run::{Config, Trained, train};
+
+/// Trains in a folder with these settings, `key=value` each.
+fn train_in(out: &Path, settings: &[&str]) -> Trained {
+    let mut config = Config::default();
+    for setting in settings {
+        config.set(setting).unwrap();
+    }
+    train(config.choices().unwrap(), out, &Watch::default(), &|_| {}).unwrap()
+}
+
+/// A network that is trained in a moment.
+const SMALL: [&str; 9] = [
+    "data.source=synthetic:sphere-mixture",
+    "data.rows=80",
+    "net.width=8",
+    "net.depth=1",
+    "net.fourier=2",
+    "train.batch=16",
+    "train.steps=20",
+    "train.validations=2",
+    "model.guide=none",
+];
