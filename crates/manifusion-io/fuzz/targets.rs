@@ -4,9 +4,10 @@ use manifusion::checkpoint::Checkpoint;
 use manifusion::manifold::{Manifold, parse};
 use manifusion::nn::{Mlp, NetConfig};
 use manifusion::optim::{Adam, AdamConfig, Ema};
+use manifusion::points::{Split, SplitSettings, duplicates};
 use manifusion_io::{
-    Column, DataError, FileFormat, Limits, LoadOptions, OutputForm, Split, SplitSettings,
-    dataset_from_table, duplicates, point_columns, table_from_bytes, table_to_bytes,
+    Column, DataError, FileFormat, Limits, LoadOptions, OutputForm, dataset_from_table,
+    point_columns, table_from_bytes, table_to_bytes,
 };
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, FloatType, Int32Type, Int64Type};
@@ -96,19 +97,19 @@ fn table(name: &str, bytes: &[u8]) -> String {
     // Mutations move inputs from one manifold to the next.
     let manifold = &MANIFOLDS[bytes.len() % MANIFOLDS.len()];
     let options = LoadOptions::default();
-    let data = match dataset_from_table(table, manifold.as_ref(), &options, String::new()) {
+    let data = match dataset_from_table(table, manifold, &options, String::new()) {
         Ok(data) => data,
         Err(problem) => return format!("{shape}, {}", problem_kind(&problem)),
     };
-    for point in data.points.chunks(data.width) {
+    for point in data.points.rows().rows() {
         manifold.check_point(point).expect("an accepted row is on the manifold");
     }
-    let columns = point_columns(&data.points, manifold.as_ref(), &data.output)
+    let columns = point_columns(data.points.coordinates(), manifold.as_ref(), &data.output)
         .expect("what was read can be written");
     table_to_bytes(&columns, FileFormat::Csv).expect("numbers can be written");
-    let report = duplicates(&data.points, data.width);
+    let report = duplicates(data.points.coordinates(), manifold.ambient_dim());
     assert_eq!(report.distinct + report.repeated_rows, data.rows());
-    let split = Split::of(&data, SplitSettings::default());
+    let split = Split::of(&data.points, SplitSettings::default());
     format!("{shape}, {} {} {}", manifold.name(), data.output.form, split.is_ok())
 }
 

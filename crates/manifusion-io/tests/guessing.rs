@@ -17,7 +17,7 @@ fn options(form: &str, columns: &str) -> LoadOptions {
 
 fn read(spec: &str, text: &str, options: &LoadOptions) -> Result<Dataset, DataError> {
     let table = table_from_bytes(Path::new("a.csv"), text.as_bytes().to_vec(), &Limits::default())?;
-    dataset_from_table(table, parse(spec).unwrap().as_ref(), options, String::new())
+    dataset_from_table(table, &parse(spec).unwrap(), options, String::new())
 }
 
 #[test]
@@ -114,13 +114,13 @@ fn what_is_told_is_not_noted() {
     let data = read("sphere:2", "a,b,c\n1,2,3\n", &options("lonlat", "c,a")).unwrap();
     assert_eq!((data.note, data.output.names), (None, vec!["c".to_owned(), "a".to_owned()]));
     let expected = read("sphere:2", "lon,lat\n3,1\n", &LoadOptions::default()).unwrap().points;
-    assert_eq!(data.points, expected);
+    assert_eq!(data.points.coordinates(), expected.coordinates());
     // Names win over positions, with and without picked columns.
     for text in ["lon,lat\n3,1\n", "lat,lon\n1,3\n"] {
         for columns in ["", "lon,lat"] {
             assert_eq!(
-                read("sphere:2", text, &options("latlon", columns)).unwrap().points,
-                expected
+                read("sphere:2", text, &options("latlon", columns)).unwrap().points.coordinates(),
+                expected.coordinates()
             );
         }
     }
@@ -144,11 +144,11 @@ fn filters_and_groups() {
     assert_eq!(data.note.as_deref(), Some("columns r, theta read as polar (radians)"));
     let group_by = Some("network".to_owned());
     let data = read("hyperbolic:2", text, &LoadOptions { group_by, ..Default::default() }).unwrap();
-    assert_eq!(data.groups.unwrap(), ["Cat3", "Rat", "Cat3"]);
+    assert_eq!(data.points.groups().unwrap(), ["Cat3", "Rat", "Cat3"]);
     let filter = Some(("n".to_owned(), "1.0".to_owned()));
     let text = "n,a,b\n1,5,6\n2,7,8\n";
     let data = read("euclidean:2", text, &LoadOptions { filter, ..Default::default() }).unwrap();
-    assert_eq!(data.points, [5.0, 6.0]);
+    assert_eq!(data.points.coordinates(), [5.0, 6.0]);
 }
 
 /// Each way in which rows or columns can be wrong, with the sentence that it gets.
@@ -442,8 +442,7 @@ fn a_problem_names_its_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.csv");
     let manifold = parse("sphere:2").unwrap();
-    let message =
-        || load(&path, manifold.as_ref(), &LoadOptions::default()).unwrap_err().to_string();
+    let message = || load(&path, &manifold, &LoadOptions::default()).unwrap_err().to_string();
     assert_eq!(message(), format!("{}: No such file or directory (os error 2)", path.display()));
     std::fs::write(&path, "lat,lon\n").unwrap();
     assert_eq!(message(), format!("{}: the file has no rows", path.display()));

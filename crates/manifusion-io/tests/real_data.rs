@@ -6,9 +6,8 @@
 #![allow(clippy::print_stdout, reason = "a skipped test says so")]
 
 use manifusion::manifold::parse;
-use manifusion_io::{
-    Dataset, DuplicateReport, LoadOptions, Split, SplitSettings, duplicates, load,
-};
+use manifusion::points::{DuplicateReport, Split, SplitSettings, duplicates};
+use manifusion_io::{Dataset, LoadOptions, load};
 use std::path::PathBuf;
 
 fn folder() -> Option<PathBuf> {
@@ -27,7 +26,7 @@ fn folder() -> Option<PathBuf> {
 
 fn read(name: &str, spec: &str, options: &LoadOptions) -> Option<Dataset> {
     let path = folder()?.join(name);
-    Some(load(&path, parse(spec).unwrap().as_ref(), options).unwrap())
+    Some(load(&path, &parse(spec).unwrap(), options).unwrap())
 }
 
 #[test]
@@ -77,7 +76,7 @@ fn every_file_is_recognised() {
         assert!(found.starts_with(note), "{name}: {found}");
         assert_eq!(data.lines[rows - 1], rows as u64 + 1, "{name}");
         let manifold = parse(spec).unwrap();
-        for point in data.points.chunks(data.width) {
+        for point in data.points.rows().rows() {
             manifold.check_point(point).unwrap();
         }
     }
@@ -94,13 +93,13 @@ fn repeats_are_those_of_the_documentation() {
         ("stars_mag6.csv", 5044, 0, Some(0), 1),
     ] {
         let Some(data) = read(name, "sphere:2", &LoadOptions::default()) else { return };
-        let found = duplicates(&data.points, data.width);
+        let found = duplicates(data.points.coordinates(), data.points.manifold().ambient_dim());
         let repeated_locations = repeated_locations.unwrap_or(found.repeated_locations);
         let rows = distinct + repeated_rows;
         let expected = DuplicateReport { rows, distinct, repeated_rows, repeated_locations, most };
         assert_eq!(found, expected, "{name}");
         let settings = SplitSettings { dedup: true, ..SplitSettings::default() };
-        assert_eq!(Split::of(&data, settings).unwrap().test_in_train, 0, "{name}");
+        assert_eq!(Split::of(&data.points, settings).unwrap().test_in_train, 0, "{name}");
     }
 }
 
@@ -114,7 +113,7 @@ fn a_network_is_filtered_and_the_file_is_identified() {
     let group_by = Some("network".to_owned());
     let options = LoadOptions { group_by, ..LoadOptions::default() };
     let Some(data) = read("hyperbolic_connectomes.csv", "hyperbolic:2", &options) else { return };
-    let split = Split::of(&data, SplitSettings::default()).unwrap();
-    let groups = data.groups.unwrap();
+    let split = Split::of(&data.points, SplitSettings::default()).unwrap();
+    let groups = data.points.groups().unwrap();
     assert!(split.test.iter().all(|&t| split.train.iter().all(|&r| groups[t] != groups[r])));
 }

@@ -10,9 +10,10 @@ use std::path::Path;
 use manifusion::data::Synthetic;
 use manifusion::density::Density as _;
 use manifusion::rows::Rows;
+use manifusion::train::MetricsRow;
 use manifusion_plot::{
-    Grid, Measure, MetricsRow, Options, PictureKind, PlotSource, Projection, ReportInput,
-    TrainingCurves, Value, draw, save_geojson, write_report,
+    Grid, Measure, Options, PictureKind, PlotSource, Projection, ReportInput, TrainingCurves,
+    Value, draw, save_geojson, write_report,
 };
 
 #[path = "../tests/common/mod.rs"]
@@ -22,18 +23,19 @@ use common::Exact;
 
 /// Curves as a training would leave them.
 fn curves() -> TrainingCurves {
-    let rows = (0..2000)
+    let rows = (0..2000u32)
         .map(|step| {
             let t = f64::from(step) / 400.0;
             let wobble = 0.2 * (f64::from(step) * 12.9898).sin() * (f64::from(step) * 0.731).cos();
             MetricsRow {
-                step: 5 * step as u64,
+                step: 5 * u64::from(step),
                 seconds: 0.05 * f64::from(step),
                 loss: Some(-2.0 + 3.0 * (-t).exp() + wobble),
                 validation_nll: (step % 100 == 0).then(|| 0.5 + 1.5 * (-t).exp()),
                 variance_proposal: Some((0.3 + 4.0 * (-t).exp()) * (1.0 + wobble)),
                 variance_uniform: Some((3.0 + 4.0 * (-t).exp()) * (1.0 - wobble)),
                 effective_sample_size: Some(0.8 - 0.3 * (-t).exp() + 0.1 * wobble),
+                ..MetricsRow::default()
             }
         })
         .collect();
@@ -106,7 +108,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let input = ReportInput {
             source,
             options: &options,
-            eval: &serde_json::json!({ "method": "exact", "dataset": set, "seed": 0, "n": 1500 }),
+            evaluation: None,
             findings: &["The data are generated; no two points are equal.".to_string()],
             config: "# nothing was trained\n",
             commands: &[

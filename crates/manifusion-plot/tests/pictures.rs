@@ -13,9 +13,10 @@ use manifusion::density::Density;
 use manifusion::error::SolveError;
 use manifusion::manifold::{Manifold, parse};
 use manifusion::rows::Rows;
+use manifusion::train::MetricsRow;
 use manifusion_plot::{
-    Grid, Measure, MetricsRow, Options, Picture, PictureKind, PlotSource, Projection,
-    TrainingCurves, draw, highest_density_regions, to_geojson,
+    Grid, Measure, Options, Picture, PictureKind, PlotSource, Projection, TrainingCurves, draw,
+    highest_density_regions, to_geojson,
 };
 use serde_json::Value as Json;
 

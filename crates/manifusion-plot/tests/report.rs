@@ -12,16 +12,18 @@ use browser::Browser;
 use common::Exact;
 use manifusion::data::Synthetic;
 use manifusion::density::Density as _;
+use manifusion::evaluation::Evaluation;
 use manifusion::rows::Rows;
-use manifusion_plot::{MetricsRow, Options, PlotSource, ReportInput, TrainingCurves, write_report};
-use serde_json::{Value as Json, json};
+use manifusion::train::MetricsRow;
+use manifusion_plot::{Options, PlotSource, ReportInput, TrainingCurves, write_report};
+use serde_json::json;
 
-fn eval() -> Json {
-    json!({
-        "method": "rdm", "dataset": "generated", "n": 1500, "nll": 1.23456789, "nll_se": 0.0123,
-        "elbo_nll": -0.5, "uniform_nll": null, "nll_kind": "ode",
-        "solver": { "tolerance": 1e-5, "evaluations": 1234 }
-    })
+fn evaluation() -> Evaluation {
+    let mut found = Evaluation::default();
+    (found.nll, found.elbo_nll, found.n) = (1.23456789, Some(-0.5), 1500);
+    (found.method, found.dataset) = ("rdm".into(), Some("generated".into()));
+    (found.tolerance, found.evaluations) = (Some(1e-5), 1234.0);
+    found
 }
 
 fn curves() -> TrainingCurves {
@@ -56,7 +58,7 @@ fn report(test: &str, set: &str, points: usize) -> PathBuf {
     let input = ReportInput {
         source,
         options: &Options::default(),
-        eval: &eval(),
+        evaluation: Some(&evaluation()),
         findings: &["12 of 975 test points also occur in training (1.2 %).".to_string()],
         config: "[train]\nsteps = 10 # </pre><script>alert(1)</script>\n",
         commands: &["manifusion train --seed 0".to_string()],
@@ -88,12 +90,12 @@ fn a_report_that_cannot_be_written_says_so_at_once() {
         grid: None,
         reference: None,
     };
-    let (options, eval) = (Options::default(), Json::Null);
+    let options = Options::default();
     let (findings, commands) = (Vec::new(), Vec::new());
     let input = ReportInput {
         source,
         options: &options,
-        eval: &eval,
+        evaluation: None,
         findings: &findings,
         config: "",
         commands: &commands,
@@ -112,7 +114,7 @@ fn check_page(browser: &Browser, set: &str) {
 
     // The table holds the numbers of eval.json.
     for (key, expected) in
-        [("nll", "1.23456789"), ("elbo_nll", "-0.5"), ("solver.evaluations", "1234"), ("n", "1500")]
+        [("nll", "1.23456789"), ("elbo_nll", "-0.5"), ("evaluations", "1234.0"), ("n", "1500")]
     {
         let script =
             format!("return document.querySelector('td[data-key=\"{key}\"]').dataset.value");

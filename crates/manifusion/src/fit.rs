@@ -133,11 +133,6 @@ impl Fit {
     }
 }
 
-/// The options of mixtures that are fitted beside or inside a method.
-pub(crate) fn mixture_options(seed: u64) -> MixtureOptions {
-    MixtureOptions { seed, ..MixtureOptions::default() }
-}
-
 impl Task {
     /// A task for a method, with the kernel mixture of its training points; an error if the method
     /// cannot use the points.
@@ -153,7 +148,8 @@ impl Task {
         method.supports(&geometry)?;
         method.accepts(&train)?;
         let Geometry { manifold, prior } = geometry.clone();
-        let fitted = || KernelMixture::fit(manifold, prior, train.rows(), &mixture_options(seed));
+        let fitted =
+            || KernelMixture::fit(manifold, prior, train.rows(), &MixtureOptions::seeded(seed));
         let mixture = match watch.stage("kernel mixture", fitted) {
             Ok(mixture) => Ok(Arc::new(mixture)),
             Err(unknown @ SolveError::Unsupported { .. }) => Err(unknown),

@@ -53,7 +53,6 @@ pub mod check;
 pub mod checkpoint;
 pub mod data;
 pub mod density;
-pub mod diffusion_density;
 pub mod divergence;
 pub mod error;
 pub mod evaluation;

@@ -12,11 +12,10 @@ use super::{
 use crate::checkpoint::Arrays;
 use crate::density::Density;
 use crate::error::SolveError;
-use crate::fit::mixture_options;
 use crate::heat_kernel::TransitionKernel;
 use crate::likelihood::{BoundOptions, Bounds};
 use crate::manifold::{Family, Manifold};
-use crate::mixture::KernelMixture;
+use crate::mixture::{KernelMixture, MixtureOptions};
 use crate::prior::Prior;
 use crate::rows::Rows;
 use crate::sample::SampleOptions;
@@ -67,7 +66,7 @@ impl Method for KernelMethod {
         let settings = KernelSettings { local_weights: choices.local_weights.unwrap_or(false) };
         let common = task.mixture.clone()?;
         let mixture = if settings.local_weights {
-            let localised = || common.localised(&mixture_options(task.seed));
+            let localised = || common.localised(&MixtureOptions::seeded(task.seed));
             Arc::new(task.watch.stage("local weights", localised)?)
         } else {
             common

@@ -56,6 +56,13 @@ pub struct MixtureOptions {
     pub seed: u64,
 }
 
+impl MixtureOptions {
+    /// The defaults with this seed.
+    pub fn seeded(seed: u64) -> Self {
+        Self { seed, ..Self::default() }
+    }
+}
+
 impl Default for MixtureOptions {
     fn default() -> Self {
         Self {

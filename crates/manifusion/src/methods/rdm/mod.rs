@@ -21,9 +21,8 @@ use super::{
 };
 use crate::checkpoint::Checkpoint;
 use crate::divergence::{Estimator, ProbeLaw};
-use crate::fit::mixture_options;
 use crate::loss::LossKind;
-use crate::mixture::{Folds, Guide as MixtureScore, KernelMixture};
+use crate::mixture::{Folds, Guide as MixtureScore, KernelMixture, MixtureOptions};
 use crate::nn::{FourierConfig, NetConfig, OutputScale, TimeConditioning};
 use crate::optim::{AdamConfig, Schedule};
 use crate::path::PathChoice;
@@ -78,7 +77,7 @@ impl Method for RdmMethod {
             Guide::None => None,
             Guide::Kernel => {
                 let common = task.mixture.clone()?;
-                let localised = || common.localised(&mixture_options(task.seed));
+                let localised = || common.localised(&MixtureOptions::seeded(task.seed));
                 Some(Arc::new(task.watch.stage("local weights", localised)?))
             }
         };

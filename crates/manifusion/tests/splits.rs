@@ -1,13 +1,9 @@
-//! Duplicates and splits.
+//! Splits: partitions that the seed decides, with groups kept together.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use manifusion::manifold::parse;
-use manifusion_io::{
-    DuplicateReport, Limits, LoadOptions, Split, SplitSettings, dataset_from_table, duplicates,
-    table_from_bytes,
-};
 use std::collections::HashSet;
-use std::path::Path;
+
+use manifusion::points::{Split, SplitSettings};
 
 /// `count` distinct points on a line, two coordinates each.
 fn points(count: usize) -> Vec<f64> {
@@ -16,33 +12,6 @@ fn points(count: usize) -> Vec<f64> {
 
 fn settings(seed: u64, dedup: bool) -> SplitSettings {
     SplitSettings { seed, dedup, ..SplitSettings::default() }
-}
-
-#[test]
-fn equal_points_are_found_however_they_are_written() {
-    let count = |spec: &str, text: &str| {
-        let table =
-            table_from_bytes(Path::new("a.csv"), text.as_bytes().to_vec(), &Limits::default())
-                .unwrap();
-        let manifold = parse(spec).unwrap();
-        let data =
-            dataset_from_table(table, manifold.as_ref(), &LoadOptions::default(), String::new())
-                .unwrap();
-        duplicates(&data.points, data.width)
-    };
-    let report = count(
-        "sphere:2",
-        "lat,lon\n10,180\n10,-180\n10,-170.1\n10,189.9\n90,5\n90,7\n10,179\n90,8\n",
-    );
-    let expected =
-        DuplicateReport { rows: 8, distinct: 4, repeated_rows: 4, repeated_locations: 3, most: 3 };
-    assert_eq!(report, expected);
-    let report = count("so:3", "qw,qx,qy,qz\n0.6,0,0,0.8\n-0.6,0,0,-0.8\n0.8,0,0,0.6\n");
-    assert_eq!((report.distinct, report.repeated_rows), (2, 1));
-    // Near is not equal, also far out on a hyperboloid.
-    let report = count("hyperbolic:2", "r,theta\n20,1\n20,1.000001\n20,1\n0.1,1\n0.1000001,1\n");
-    assert_eq!((report.distinct, report.most), (4, 2));
-    assert_eq!(duplicates(&[], 3).rows, 0);
 }
 
 #[test]
@@ -121,6 +90,23 @@ fn groups_stay_together() {
             assert!(part.len().abs_diff(target) <= 7, "{} of {target}", part.len());
         }
         assert_eq!(split.train.len() + split.validation.len() + split.test.len(), 1000);
+    }
+}
+
+/// Whoever takes the first rows of a part takes a random sample of it, not a few groups.
+#[test]
+fn parts_of_groups_are_in_random_order() {
+    let points = points(1000);
+    let names: Vec<String> = (0..1000).map(|i| format!("g{}", i / 50)).collect();
+    let split = Split::new(&points, 2, Some(&names), settings(2, false)).unwrap();
+    for part in [&split.train, &split.validation, &split.test] {
+        let groups: HashSet<usize> = part.iter().map(|row| row / 50).collect();
+        let neighbours = part.windows(2).filter(|pair| pair[0] / 50 == pair[1] / 50).count();
+        // Two groups of fifty in random order: 49 pairs of neighbours agree, give or take 5.
+        let expected = part.len() as f64 / groups.len() as f64;
+        assert!((neighbours as f64) < 1.5 * expected + 20.0, "{neighbours} of {}", part.len());
+        let first: HashSet<usize> = part.iter().take(30).map(|row| row / 50).collect();
+        assert!(first.len() >= groups.len().min(2), "the first rows are of {} groups", first.len());
     }
 }
 
