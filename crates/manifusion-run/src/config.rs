@@ -351,7 +351,7 @@ fn one_line(error: &toml::de::Error) -> RunError {
 impl Choices {
     /// What the front door takes.
     pub fn request(&self) -> Request {
-        Request { method: self.method.clone(), choices: self.section.clone() }
+        Request::named(&self.method, self.section.clone())
     }
 }
 

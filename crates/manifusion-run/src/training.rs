@@ -118,7 +118,7 @@ fn begin(
     let (train, validation) = (of(&data.split.train)?, of(&data.split.validation)?);
     let task =
         Task::new(method, geometry, train, validation, choices.seed, watch.clone())?.since(began);
-    let run = method.start(&task, &request.choices)?;
+    let run = method.start(&task, request.choices())?;
     let settings = RunSettings {
         method: choices.method,
         manifold: spec,

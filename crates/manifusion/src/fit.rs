@@ -4,12 +4,9 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Instant;
 
-use serde_json::Value as Json;
-
 use crate::error::SolveError;
-use crate::methods::{
-    Finished, FitError, Fitted, Geometry, Kernel, Method, Rdm, Run, Task, method, write_settings,
-};
+pub use crate::methods::Request;
+use crate::methods::{Finished, FitError, Fitted, Geometry, Method, Run, Task};
 use crate::mixture::{KernelMixture, MixtureOptions};
 use crate::parallel::in_pool;
 use crate::points::{Points, hold_out};
@@ -17,42 +14,8 @@ use crate::prior::Prior;
 use crate::train::MetricsRow;
 use crate::watch::{Progress, Watch};
 
-/// A method by name, with what is chosen of its settings.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Request {
-    /// The name in [`crate::methods::METHODS`].
-    pub method: String,
-    /// The choices, as in its section of a configuration file.
-    pub choices: Json,
-}
-
-impl Request {
-    /// The method, if there is one of that name.
-    pub fn method(&self) -> Result<&'static dyn Method, FitError> {
-        method(&self.method)
-    }
-}
-
-/// A method with its defaults.
-impl From<&str> for Request {
-    fn from(method: &str) -> Self {
-        Self { method: method.to_owned(), choices: Json::Object(serde_json::Map::new()) }
-    }
-}
-
-impl From<Rdm> for Request {
-    fn from(rdm: Rdm) -> Self {
-        Self { method: "rdm".to_owned(), choices: write_settings(&rdm).unwrap_or_default() }
-    }
-}
-
-impl From<Kernel> for Request {
-    fn from(kernel: Kernel) -> Self {
-        Self { method: "kernel".to_owned(), choices: write_settings(&kernel).unwrap_or_default() }
-    }
-}
-
-/// Learns a density from points by a method: `"rdm"`, [`Rdm`], `"kernel"`, [`Kernel`]. What is left
+/// Learns a density from points by a method: `"rdm"`, [`Rdm`](crate::methods::Rdm), `"kernel"`,
+/// [`Kernel`](crate::methods::Kernel). What is left
 /// open is chosen from the data, and a tenth of the points is held out to choose by.
 pub fn fit(points: &Points, request: impl Into<Request>) -> Result<Arc<dyn Fitted>, FitError> {
     Ok(Fit::new(request).run(points)?.model)
@@ -111,7 +74,7 @@ impl Fit {
     pub fn run(self, points: &Points) -> Result<Finished, FitError> {
         let Self { request, seed, validation, prior, watch } = self;
         let method = request.method()?;
-        method.check(&request.choices)?;
+        method.check(request.choices())?;
         let (train, validation) = match validation {
             Some(validation) => (points.clone(), validation),
             None => {
@@ -126,7 +89,7 @@ impl Fit {
                 None => watch.stage("prior", || Geometry::of(&manifold))?,
             };
             let task = Task::new(method, geometry, train, validation, seed, watch)?;
-            let mut run = method.start(&task, &request.choices)?;
+            let mut run = method.start(&task, request.choices())?;
             drive(run.as_mut(), &mut NoRecord, &task.watch)?;
             run.finish()
         })

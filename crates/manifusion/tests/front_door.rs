@@ -159,11 +159,11 @@ fn a_run_goes_on_from_its_checkpoint() {
             Task::new(method, geometry, train, validation, 5, Watch::default()).unwrap()
         };
         let watch = Watch::default();
-        let mut whole = method.start(&task(), &request.choices).unwrap();
+        let mut whole = method.start(&task(), request.choices()).unwrap();
         while !whole.is_done() {
             whole.advance(&watch).unwrap();
         }
-        let mut first = method.start(&task(), &request.choices).unwrap();
+        let mut first = method.start(&task(), request.choices()).unwrap();
         for _ in 0..17 {
             if !first.is_done() {
                 first.advance(&watch).unwrap();
@@ -217,7 +217,7 @@ fn wrong_calls_get_one_clear_sentence() {
         |points: &Points, request: Request| fit(points, request).unwrap_err().to_string();
     assert_eq!(sentence(&points, "kent".into()), "unknown method 'kent'; allowed: rdm, kernel");
     let choices = json!({ "batchsize": 3 });
-    let request = Request { method: "rdm".into(), choices };
+    let request = Request::named("rdm", choices);
     assert!(sentence(&points, request).starts_with("configuration: unknown field `batchsize`"),);
     assert_eq!(
         sentence(&points, Rdm::default().steps(0).into()),

@@ -6,21 +6,18 @@ use serde_json::Value as Json;
 
 use super::settings::settings;
 use super::{
-    FileMap, Files, Finished, FitError, Fitted, Geometry, LikelihoodKind, MODEL_FILE, Method,
-    MethodInfo, Run, Scored, Task, read_settings, write_settings,
+    Done, FileMap, Files, FitError, Fitted, Geometry, MODEL_FILE, Method, MethodInfo, Request, Run,
+    Task, read_settings, write_settings,
 };
 use crate::checkpoint::Arrays;
 use crate::density::Density;
 use crate::error::SolveError;
 use crate::heat_kernel::TransitionKernel;
-use crate::likelihood::{BoundOptions, Bounds};
 use crate::manifold::{Family, Manifold};
 use crate::mixture::{KernelMixture, MixtureOptions};
 use crate::prior::Prior;
 use crate::rows::Rows;
 use crate::sample::SampleOptions;
-use crate::train::{MetricsRow, Outcome};
-use crate::watch::Watch;
 
 settings! {
     /// The kernel mixture.
@@ -71,22 +68,9 @@ impl Method for KernelMethod {
         } else {
             common
         };
-        let outcome = Outcome {
-            train_seconds: task.began.elapsed().as_secs_f64(),
-            threads: rayon::current_num_threads(),
-            ..Outcome::default()
-        };
         let prior = Arc::clone(&task.geometry.prior);
-        Ok(Box::new(Done { model: FittedKernel { mixture, prior, settings }, outcome }))
-    }
-
-    fn open(
-        &self,
-        task: &Task,
-        settings: &Json,
-        _files: &dyn Files,
-    ) -> Result<Box<dyn Run>, FitError> {
-        self.start(task, settings)
+        let model = FittedKernel { mixture, prior, settings };
+        Ok(Box::new(Done::new(Arc::new(model), task)))
     }
 
     fn load(
@@ -98,6 +82,12 @@ impl Method for KernelMethod {
         let mixture = Arc::new(read_mixture(geometry, MODEL_FILE, files)?);
         let settings = KernelSettings { local_weights: mixture.local_weights().is_some() };
         Ok(Arc::new(FittedKernel { mixture, prior: Arc::clone(&geometry.prior), settings }))
+    }
+}
+
+impl From<Kernel> for Request {
+    fn from(kernel: Kernel) -> Self {
+        Self::named(INFO.name, write_settings(&kernel).unwrap_or_default())
     }
 }
 
@@ -120,49 +110,8 @@ pub fn write_mixture(mixture: &KernelMixture) -> Result<Vec<u8>, FitError> {
     Ok(Arrays { arrays: mixture.to_tensors(), ..Arrays::default() }.to_bytes()?)
 }
 
-/// A run that is done when it starts.
-struct Done {
-    model: FittedKernel,
-    outcome: Outcome,
-}
-
-impl Run for Done {
-    fn settings(&self) -> Result<Json, FitError> {
-        self.model.settings()
-    }
-
-    fn files(&self) -> Result<FileMap, FitError> {
-        Ok(FileMap::new())
-    }
-
-    fn steps(&self) -> (u64, u64) {
-        (0, 0)
-    }
-
-    fn is_done(&self) -> bool {
-        true
-    }
-
-    fn advance(&mut self, _watch: &Watch) -> Result<Vec<MetricsRow>, FitError> {
-        Ok(Vec::new())
-    }
-
-    fn checkpoint(&self) -> Result<Option<Vec<u8>>, FitError> {
-        Ok(None)
-    }
-
-    fn restore(&mut self, _checkpoint: &[u8]) -> Result<(), FitError> {
-        Ok(())
-    }
-
-    fn finish(&self) -> Result<Finished, FitError> {
-        let (model, outcome) = (Arc::new(self.model.clone()), self.outcome.clone());
-        Ok(Finished { model, outcome, proposal: Vec::new() })
-    }
-}
-
 /// The mixture as a fitted density.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct FittedKernel {
     mixture: Arc<KernelMixture>,
     prior: Arc<dyn Prior>,
@@ -204,20 +153,8 @@ impl Fitted for FittedKernel {
         &self.prior
     }
 
-    fn likelihood_kind(&self) -> LikelihoodKind {
-        LikelihoodKind::ClosedForm
-    }
-
-    fn score(&self, x: Rows<'_>, _tolerance: f64) -> Result<Scored, SolveError> {
-        Ok(Scored { log_p: self.log_density(x)?, evaluations: 1.0 })
-    }
-
     fn sample_with(&self, n: usize, options: &SampleOptions) -> Result<Vec<f64>, SolveError> {
         self.mixture.sample_from(options.first_row, n, options.seed)
-    }
-
-    fn bounds(&self, _x: Rows<'_>, _options: &BoundOptions) -> Result<Option<Bounds>, SolveError> {
-        Ok(None)
     }
 
     fn proposal(&self) -> Result<Option<Arc<dyn Density>>, SolveError> {

@@ -46,6 +46,53 @@ pub fn method(name: &str) -> Result<&'static dyn Method, FitError> {
     })
 }
 
+/// A method, with what is chosen of its settings.
+#[derive(Clone, Debug)]
+pub struct Request {
+    method: Chosen,
+    choices: Json,
+}
+
+#[derive(Clone, Debug)]
+enum Chosen {
+    /// One of [`METHODS`].
+    Named(String),
+    /// A caller's own.
+    Own(&'static dyn Method),
+}
+
+impl Request {
+    /// A method of the registry by its name, with choices as in its section of a configuration file.
+    pub fn named(name: &str, choices: Json) -> Self {
+        Self { method: Chosen::Named(name.to_owned()), choices }
+    }
+
+    /// A method that is not in the registry.
+    pub fn own(method: &'static dyn Method, choices: Json) -> Self {
+        Self { method: Chosen::Own(method), choices }
+    }
+
+    /// The method; an error if there is none of that name.
+    pub fn method(&self) -> Result<&'static dyn Method, FitError> {
+        match &self.method {
+            Chosen::Named(name) => method(name),
+            Chosen::Own(method) => Ok(*method),
+        }
+    }
+
+    /// What is chosen of its settings.
+    pub fn choices(&self) -> &Json {
+        &self.choices
+    }
+}
+
+/// A method with its defaults.
+impl From<&str> for Request {
+    fn from(method: &str) -> Self {
+        Self::named(method, Json::Object(serde_json::Map::new()))
+    }
+}
+
 /// What is to be known of a method without running it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MethodInfo {
@@ -234,13 +281,16 @@ pub trait Method: Debug + Send + Sync {
     /// A run with every open choice made from the data.
     fn start(&self, task: &Task, choices: &Json) -> Result<Box<dyn Run>, FitError>;
 
-    /// The same run again, from its settings and the files that it started with.
+    /// The same run again, from its settings and the files that it started with. A method without
+    /// steps starts again.
     fn open(
         &self,
         task: &Task,
         settings: &Json,
-        files: &dyn Files,
-    ) -> Result<Box<dyn Run>, FitError>;
+        _files: &dyn Files,
+    ) -> Result<Box<dyn Run>, FitError> {
+        self.start(task, settings)
+    }
 
     /// What a finished run left.
     fn load(
@@ -308,6 +358,57 @@ pub trait Run: Send {
     fn finish(&self) -> Result<Finished, FitError>;
 }
 
+/// A run of a method without steps: done when it starts.
+#[derive(Debug)]
+pub struct Done {
+    model: Arc<dyn Fitted>,
+    outcome: Outcome,
+}
+
+impl Done {
+    /// A run that has learned this model since the task began.
+    pub fn new(model: Arc<dyn Fitted>, task: &Task) -> Self {
+        let train_seconds = task.began.elapsed().as_secs_f64();
+        let threads = rayon::current_num_threads();
+        Self { model, outcome: Outcome { train_seconds, threads, ..Outcome::default() } }
+    }
+}
+
+impl Run for Done {
+    fn settings(&self) -> Result<Json, FitError> {
+        self.model.settings()
+    }
+
+    fn files(&self) -> Result<FileMap, FitError> {
+        Ok(FileMap::new())
+    }
+
+    fn steps(&self) -> (u64, u64) {
+        (0, 0)
+    }
+
+    fn is_done(&self) -> bool {
+        true
+    }
+
+    fn advance(&mut self, _watch: &Watch) -> Result<Vec<MetricsRow>, FitError> {
+        Ok(Vec::new())
+    }
+
+    fn checkpoint(&self) -> Result<Option<Vec<u8>>, FitError> {
+        Ok(None)
+    }
+
+    fn restore(&mut self, _checkpoint: &[u8]) -> Result<(), FitError> {
+        Ok(())
+    }
+
+    fn finish(&self) -> Result<Finished, FitError> {
+        let (model, outcome) = (Arc::clone(&self.model), self.outcome.clone());
+        Ok(Finished { model, outcome, proposal: Vec::new() })
+    }
+}
+
 /// What a run ends in.
 #[derive(Debug)]
 pub struct Finished {
@@ -370,16 +471,26 @@ pub trait Fitted: Density {
     }
 
     /// How log p is computed.
-    fn likelihood_kind(&self) -> LikelihoodKind;
+    fn likelihood_kind(&self) -> LikelihoodKind {
+        LikelihoodKind::ClosedForm
+    }
 
     /// log p of every row, to a tolerance where it is not a formula.
-    fn score(&self, x: Rows<'_>, tolerance: f64) -> Result<Scored, SolveError>;
+    fn score(&self, x: Rows<'_>, _tolerance: f64) -> Result<Scored, SolveError> {
+        Ok(Scored { log_p: self.log_density(x)?, evaluations: 1.0 })
+    }
 
     /// `n` draws in a given way. A density that is sampled exactly has only one way.
-    fn sample_with(&self, n: usize, options: &SampleOptions) -> Result<Vec<f64>, SolveError>;
+    fn sample_with(&self, n: usize, options: &SampleOptions) -> Result<Vec<f64>, SolveError> {
+        let m = self.manifold().ambient_dim();
+        let mut drawn = self.sample(options.first_row + n, options.seed)?;
+        Ok(drawn.split_off(options.first_row * m))
+    }
 
     /// Lower bounds of log p of the stochastic model, where it is one.
-    fn bounds(&self, x: Rows<'_>, options: &BoundOptions) -> Result<Option<Bounds>, SolveError>;
+    fn bounds(&self, _x: Rows<'_>, _options: &BoundOptions) -> Result<Option<Bounds>, SolveError> {
+        Ok(None)
+    }
 
     /// A density in closed form that has this one's detail: the guide of a guided network.
     fn reference(&self) -> Option<Arc<dyn Density>> {
@@ -428,12 +539,12 @@ impl Density for WithOptions {
 }
 
 /// Choices or settings of a method from their JSON form.
-pub(crate) fn read_settings<T: serde::de::DeserializeOwned>(json: &Json) -> Result<T, FitError> {
+pub fn read_settings<T: serde::de::DeserializeOwned>(json: &Json) -> Result<T, FitError> {
     serde_json::from_value(json.clone())
         .map_err(|e| FitError::Settings { problem: e.to_string().replace('\n', " ") })
 }
 
 /// The JSON form of choices or settings.
-pub(crate) fn write_settings<T: serde::Serialize>(settings: &T) -> Result<Json, FitError> {
+pub fn write_settings<T: serde::Serialize>(settings: &T) -> Result<Json, FitError> {
     serde_json::to_value(settings).map_err(|e| FitError::Settings { problem: e.to_string() })
 }

@@ -17,7 +17,7 @@ pub use settings::{
 use super::kernel::{read_mixture, write_mixture};
 use super::{
     CHECKPOINT_FILE, FileMap, Files, Finished, FitError, Fitted, Geometry, MODEL_FILE, Method,
-    MethodInfo, Run, Setting, Task, read_settings, write_settings,
+    MethodInfo, Request, Run, Setting, Task, read_settings, write_settings,
 };
 use crate::checkpoint::Checkpoint;
 use crate::divergence::{Estimator, ProbeLaw};
@@ -114,6 +114,12 @@ impl Method for RdmMethod {
         let net = read_checkpoint(MODEL_FILE, &files.need(MODEL_FILE)?)?.net;
         let guide = stored_guide(geometry, &settings, files)?;
         Ok(Arc::new(FittedRdm::new(geometry.clone(), settings, net, guide)?))
+    }
+}
+
+impl From<Rdm> for Request {
+    fn from(rdm: Rdm) -> Self {
+        Self::named(INFO.name, write_settings(&rdm).unwrap_or_default())
     }
 }
 
