@@ -269,15 +269,3 @@ fn chebyshev_to_monomials(c: &[f64]) -> Vec<f64> {
     }
     out
 }
-
-/// Value, first and second derivative of a polynomial.
-#[inline]
-pub(super) fn horner(c: &[f64], y: f64) -> (f64, f64, f64) {
-    let (mut value, mut first, mut second) = (0.0, 0.0, 0.0);
-    for c in c.iter().rev() {
-        second = second * y + first;
-        first = first * y + value;
-        value = value * y + c;
-    }
-    (value, first, 2.0 * second)
-}

@@ -1,10 +1,15 @@
-//! The sum of one component's kernels over the cells that a walk has chosen: value, gradient and Hessian.
+//! The sum of one component's kernels over the cells that a walk has chosen: value, gradient and
+//! Hessian. On one sphere or one torus four cells go side by side; products go cell by cell.
 
 use pulp::{Simd, WithSimd};
+use smallvec::{SmallVec, smallvec};
 
-use super::{Component, Order, Sums, TINY, wrapped};
-use crate::linalg::{dot, scratch};
-use crate::mixture::radial::{Form, horner};
+use super::lanes::{
+    Lanes, add_derivatives, chord2, cosine, exp, gauss, lanes, map2, narrow, turn_towards, wide,
+    wide_circle,
+};
+use super::{Component, Order, Sums, TINY};
+use crate::mixture::radial::Form;
 use crate::mixture::space::{Point, QUATERNION_SCALE, Shape, Space};
 use crate::mixture::tree::View;
 
@@ -19,22 +24,15 @@ pub(super) struct Terms<'a> {
     pub(super) sums: &'a mut Sums,
 }
 
-/// The sum on one sphere of dimension D (of unit quaternions, up to sign, with QUOTIENT), four cells at a time.
-pub(super) struct SphereSum<'a, const D: usize, const W: usize, const QUOTIENT: bool>(
-    pub(super) Terms<'a>,
-);
+/// A way to fill the sums of some terms, compiled once for each order of derivatives.
+pub(super) trait Sum: Sized {
+    fn order(&self) -> Order;
 
-const LANES: usize = 4;
-type Lanes = [f64; LANES];
-
-impl<const D: usize, const W: usize, const QUOTIENT: bool> WithSimd
-    for SphereSum<'_, D, W, QUOTIENT>
-{
-    type Output = ();
+    fn run<const ORDER: usize>(self);
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
-        match self.0.order {
+    fn fill(self) {
+        match self.order() {
             Order::Value => self.run::<0>(),
             Order::Score => self.run::<1>(),
             Order::Hessian => self.run::<2>(),
@@ -42,7 +40,32 @@ impl<const D: usize, const W: usize, const QUOTIENT: bool> WithSimd
     }
 }
 
-impl<const D: usize, const W: usize, const QUOTIENT: bool> SphereSum<'_, D, W, QUOTIENT> {
+/// A sum with the instructions that the processor has.
+pub(super) struct Vectorised<S>(pub(super) S);
+
+impl<T: Sum> WithSimd for Vectorised<T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        self.0.fill();
+    }
+}
+
+/// Cells side by side.
+const LANES: usize = 4;
+
+/// The sum on one sphere of dimension D; with QUOTIENT, of unit quaternions up to sign.
+pub(super) struct SphereSum<'a, const D: usize, const W: usize, const QUOTIENT: bool>(
+    pub(super) Terms<'a>,
+);
+
+impl<const D: usize, const W: usize, const QUOTIENT: bool> Sum for SphereSum<'_, D, W, QUOTIENT> {
+    #[inline(always)]
+    fn order(&self) -> Order {
+        self.0.order
+    }
+
     #[inline(always)]
     fn run<const ORDER: usize>(self) {
         let Terms { component, view, point, cells, sums, .. } = self.0;
@@ -71,81 +94,26 @@ impl<const D: usize, const W: usize, const QUOTIENT: bool> SphereSum<'_, D, W, Q
             match &component.forms[0] {
                 Form::Narrow { half_precision, q_max, poly } => {
                     if QUOTIENT {
-                        let mut t = [0.0; LANES];
-                        for j in 0..W {
-                            for l in 0..LANES {
-                                t[l] += x[j] * c[j][l];
-                            }
-                        }
-                        for j in 0..W {
-                            for l in 0..LANES {
-                                c[j][l] = if t[l] < 0.0 { -c[j][l] } else { c[j][l] };
-                            }
-                        }
+                        turn_towards(&x, &mut c);
                     }
-                    let mut q = [0.0; LANES];
-                    for j in 0..W {
-                        for l in 0..LANES {
-                            q[l] += (x[j] - c[j][l]) * (x[j] - c[j][l]);
-                        }
-                    }
+                    let mut q = chord2(&x, &c);
                     for l in 0..LANES {
                         weight[l] = if q[l] <= *q_max { weight[l] } else { 0.0 };
                         q[l] = q[l].min(*q_max);
                     }
-                    let per_q = 2.0 / q_max;
-                    let y = q.map(|q| per_q * q - 1.0);
-                    let (p, p1, p2) = horner_lanes::<ORDER>(poly, &y);
-                    let mut exponent = [0.0; LANES];
-                    let (mut l1, mut l2) = ([0.0; LANES], [0.0; LANES]);
-                    for l in 0..LANES {
-                        // The variance is (1 + ε)V, to second order in ε.
-                        let e = epsilon[l];
-                        let precision = half_precision * (1.0 - e + e * e);
-                        exponent[l] =
-                            p[l] - precision * q[l] - 0.5 * D as f64 * e * (1.0 - 0.5 * e);
-                        l1[l] = per_q * p1[l] - precision;
-                        l2[l] = per_q * per_q * p2[l];
-                    }
-                    let e = exp_lanes(&exponent);
-                    t = q.map(|q| 1.0 - 0.5 * q);
-                    k = map2(&weight, &e, |w, e| w * e);
-                    // dq/dt = −2
-                    k1 = map2(&k, &l1, |k, l1| -2.0 * l1 * k);
-                    let mut both = [0.0; LANES];
-                    for l in 0..LANES {
-                        both[l] = 4.0 * (l1[l] * l1[l] + l2[l]) * k[l];
-                    }
-                    k2 = both;
+                    t = lanes(|l| 1.0 - 0.5 * q[l]);
+                    let form = (*half_precision, *q_max, &poly[..]);
+                    let log = narrow::<ORDER, LANES>(form, &q, &epsilon, D as f64);
+                    k = map2(&weight, &exp(&log.value), |w, e| w * e);
+                    k1 = map2(&k, &log.first, |k, l1| l1 * k);
+                    k2 = lanes(|l| (log.first[l] * log.first[l] + log.second[l]) * k[l]);
                 }
                 Form::Wide { value, change } => {
-                    let mut cosine = [0.0; LANES];
-                    for j in 0..W {
-                        for l in 0..LANES {
-                            cosine[l] += x[j] * c[j][l];
-                        }
-                    }
-                    let y = if QUOTIENT { cosine.map(|t| t * t) } else { cosine };
-                    let (mut p, mut p1, mut p2) = horner_lanes::<ORDER>(value, &y);
-                    if epsilon.iter().any(|e| *e > 0.0) {
-                        let (g, g1, g2) = horner_lanes::<ORDER>(change, &y);
-                        for l in 0..LANES {
-                            p[l] += epsilon[l] * g[l];
-                            p1[l] += epsilon[l] * g1[l];
-                            p2[l] += epsilon[l] * g2[l];
-                        }
-                    }
-                    if QUOTIENT {
-                        // d/dt of a function of t²
-                        for l in 0..LANES {
-                            p2[l] = 2.0 * p1[l] + 4.0 * y[l] * p2[l];
-                            p1[l] *= 2.0 * cosine[l];
-                        }
-                    }
-                    t = cosine;
-                    k = map2(&weight, &p, |w, p| w * p);
-                    k1 = map2(&weight, &p1, |w, p| w * p);
-                    k2 = map2(&weight, &p2, |w, p| w * p);
+                    t = cosine(&x, &c);
+                    let p = wide::<ORDER, LANES>((value, change), &t, &epsilon, QUOTIENT);
+                    k = map2(&weight, &p.value, |w, p| w * p);
+                    k1 = map2(&weight, &p.first, |w, p| w * p);
+                    k2 = map2(&weight, &p.second, |w, p| w * p);
                 }
                 Form::Gauss { .. } => return,
             }
@@ -157,11 +125,7 @@ impl<const D: usize, const W: usize, const QUOTIENT: bool> SphereSum<'_, D, W, Q
             }
             let mut along = [[0.0; LANES]; D];
             for a in 0..D {
-                for j in 0..W {
-                    for l in 0..LANES {
-                        along[a][l] += frame[a][j] * c[j][l];
-                    }
-                }
+                along[a] = cosine(&frame[a], &c);
                 for l in 0..LANES {
                     first[a][l] += k1[l] * along[a][l];
                 }
@@ -191,7 +155,7 @@ impl<const D: usize, const W: usize, const QUOTIENT: bool> SphereSum<'_, D, W, Q
     }
 }
 
-/// The sum on a torus of at most [`MAX_CIRCLES`] circles, four cells at a time.
+/// The sum on a torus of at most [`MAX_CIRCLES`] circles.
 pub(super) struct CirclesSum<'a> {
     pub(super) count: usize,
     pub(super) terms: Terms<'a>,
@@ -199,20 +163,12 @@ pub(super) struct CirclesSum<'a> {
 
 pub(super) const MAX_CIRCLES: usize = 8;
 
-impl WithSimd for CirclesSum<'_> {
-    type Output = ();
-
+impl Sum for CirclesSum<'_> {
     #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
-        match self.terms.order {
-            Order::Value => self.run::<0>(),
-            Order::Score => self.run::<1>(),
-            Order::Hessian => self.run::<2>(),
-        }
+    fn order(&self) -> Order {
+        self.terms.order
     }
-}
 
-impl CirclesSum<'_> {
     #[inline(always)]
     fn run<const ORDER: usize>(self) {
         let Self { count, terms: Terms { component, view, point, cells, sums, .. } } = self;
@@ -220,58 +176,37 @@ impl CirclesSum<'_> {
         let (width, x) = (3 * count, &point.inner[..3 * count]);
         let mut value = [0.0; LANES];
         let mut first = [[0.0; LANES]; MAX_CIRCLES];
-        let mut second = [[[0.0; LANES]; MAX_CIRCLES]; MAX_CIRCLES];
+        let mut second = [[0.0; LANES]; MAX_CIRCLES * MAX_CIRCLES];
         for cells in cells.chunks(LANES) {
             // Lanes beyond the last cell repeat it without weight.
             let cell: [usize; LANES] =
                 std::array::from_fn(|l| cells[l.min(cells.len() - 1)].0 as usize);
-            let mut k: Lanes =
-                std::array::from_fn(|l| if l < cells.len() { cells[l].1 } else { 0.0 });
-            let epsilon = cell.map(|i| view.variance[i] * per_variance);
-            let gather = |j: usize| -> Lanes { cell.map(|i| view.inner[i * width + j]) };
+            let mut k: Lanes<LANES> = lanes(|l| if l < cells.len() { cells[l].1 } else { 0.0 });
+            let epsilon = lanes(|l| view.variance[cell[l]] * per_variance);
+            let gather = |j: usize| -> Lanes<LANES> { lanes(|l| view.inner[cell[l] * width + j]) };
             // ∇ log K and the diagonal of its derivative.
             let (mut slope, mut bend) = ([[0.0; LANES]; MAX_CIRCLES], [[0.0; LANES]; MAX_CIRCLES]);
+            let (slope, bend) = (&mut slope[..count], &mut bend[..count]);
             match &component.forms[0] {
                 Form::Gauss { precision, .. } => {
-                    let precision = epsilon.map(|e| precision * (1.0 - e + e * e));
-                    let mut q = [0.0; LANES];
-                    for j in 0..count {
-                        let c = gather(j);
-                        for l in 0..LANES {
-                            let delta = wrapped(x[j] - c[l]);
-                            q[l] += delta * delta;
-                            slope[j][l] = -precision[l] * delta;
-                            bend[j][l] = -precision[l];
-                        }
-                    }
-                    let exponent = std::array::from_fn(|l| {
-                        let e = epsilon[l];
-                        -0.5 * (precision[l] * q[l] + count as f64 * e * (1.0 - 0.5 * e))
-                    });
-                    k = map2(&k, &exp_lanes(&exponent), |k, e| k * e);
+                    let own = &x[..count];
+                    let form = (*precision, None);
+                    let log = gauss::<ORDER, LANES>(form, own, gather, &epsilon, slope, bend);
+                    k = map2(&k, &exp(&log), |k, e| k * e);
                 }
                 Form::Wide { value, change } => {
-                    let merged = epsilon.iter().any(|e| *e > 0.0);
                     for j in 0..count {
+                        let own = (x[count + j], x[2 * count + j]);
                         let (cos, sin) = (gather(count + j), gather(2 * count + j));
-                        let (own_cos, own_sin) = (x[count + j], x[2 * count + j]);
-                        let t = map2(&cos, &sin, |cos, sin| own_cos * cos + own_sin * sin);
-                        let sin = map2(&cos, &sin, |cos, sin| own_sin * cos - own_cos * sin);
-                        let (mut p, mut p1, mut p2) = horner_lanes::<ORDER>(value, &t);
-                        if merged {
-                            let (g, g1, g2) = horner_lanes::<ORDER>(change, &t);
-                            for l in 0..LANES {
-                                p[l] += epsilon[l] * g[l];
-                                p1[l] += epsilon[l] * g1[l];
-                                p2[l] += epsilon[l] * g2[l];
-                            }
-                        }
-                        for l in 0..LANES {
-                            let p = if p[l] > TINY { p[l] } else { TINY };
-                            k[l] *= p;
-                            slope[j][l] = -sin[l] * p1[l] / p;
-                            bend[j][l] = (sin[l] * sin[l] * p2[l] - t[l] * p1[l]) / p
-                                - slope[j][l] * slope[j][l];
+                        let circle = wide_circle::<ORDER, LANES>(
+                            (value, change),
+                            own,
+                            (&cos, &sin),
+                            &epsilon,
+                        );
+                        k = map2(&k, &circle.value, |k, p| k * p);
+                        if ORDER > 0 {
+                            (slope[j], bend[j]) = (circle.first, circle.second);
                         }
                     }
                 }
@@ -280,240 +215,133 @@ impl CirclesSum<'_> {
             for l in 0..LANES {
                 value[l] += k[l];
             }
-            if ORDER == 0 {
-                continue;
-            }
-            for a in 0..count {
-                let scaled = map2(&k, &slope[a], |k, v| k * v);
-                for l in 0..LANES {
-                    first[a][l] += scaled[l];
-                }
-                if ORDER == 2 {
-                    for b in 0..=a {
-                        for l in 0..LANES {
-                            second[a][b][l] += scaled[l] * slope[b][l];
-                        }
-                    }
-                    for l in 0..LANES {
-                        second[a][a][l] += k[l] * bend[a][l];
-                    }
-                }
+            if ORDER > 0 {
+                add_derivatives::<ORDER, LANES>(&k, slope, bend, &mut first, &mut second);
             }
         }
         sums.value = total(&value);
         for a in 0..count {
             sums.first[a] = total(&first[a]);
             for b in 0..=a {
-                sums.second[a * count + b] = total(&second[a][b]);
+                sums.second[a * count + b] = total(&second[a * count + b]);
             }
         }
     }
 }
 
 #[inline(always)]
-fn total(lanes: &Lanes) -> f64 {
+fn total(lanes: &Lanes<LANES>) -> f64 {
     (lanes[0] + lanes[1]) + (lanes[2] + lanes[3])
 }
 
-#[inline(always)]
-fn map2(a: &Lanes, b: &Lanes, f: impl Fn(f64, f64) -> f64) -> Lanes {
-    std::array::from_fn(|l| f(a[l], b[l]))
-}
-
-/// Value and, up to ORDER, derivatives of a polynomial.
-#[inline(always)]
-fn horner_lanes<const ORDER: usize>(c: &[f64], y: &Lanes) -> (Lanes, Lanes, Lanes) {
-    let (mut value, mut first, mut second) = ([0.0; LANES], [0.0; LANES], [0.0; LANES]);
-    for c in c.iter().rev() {
-        for l in 0..LANES {
-            if ORDER > 1 {
-                second[l] = second[l] * y[l] + first[l];
-            }
-            if ORDER > 0 {
-                first[l] = first[l] * y[l] + value[l];
-            }
-            value[l] = value[l] * y[l] + c;
-        }
-    }
-    (value, first, second.map(|v| 2.0 * v))
-}
-
-/// exp for arguments up to 700, to 2e-15; 0 below −700. Vectorised, unlike the library's.
-#[inline(always)]
-fn exp_lanes(x: &Lanes) -> Lanes {
-    /// 1/n!, highest first.
-    const TAYLOR: [f64; 13] = [
-        1.0 / 479_001_600.0,
-        1.0 / 39_916_800.0,
-        1.0 / 3_628_800.0,
-        1.0 / 362_880.0,
-        1.0 / 40_320.0,
-        1.0 / 5_040.0,
-        1.0 / 720.0,
-        1.0 / 120.0,
-        1.0 / 24.0,
-        1.0 / 6.0,
-        0.5,
-        1.0,
-        1.0,
-    ];
-    // 1.5·2⁵²: adding it rounds to an integer, which then stands in the low bits.
-    const ROUND: f64 = 6_755_399_441_055_744.0;
-    let mut out = [0.0; LANES];
-    for l in 0..LANES {
-        let clamped = if x[l] > -700.0 { x[l] } else { -700.0 };
-        let shifted = clamped * std::f64::consts::LOG2_E + ROUND;
-        let k = shifted - ROUND;
-        // ln 2 in two parts, the first with 32 bits, so that k times it is exact.
-        let r = (clamped - k * 0.693_147_180_369_123_8) - k * 1.908_214_929_270_587_7e-10;
-        let mut sum = TAYLOR[0];
-        for c in &TAYLOR[1..] {
-            sum = sum * r + c;
-        }
-        let power = f64::from_bits(shifted.to_bits().wrapping_add(1023) << 52);
-        out[l] = if x[l] > -700.0 { sum * power } else { 0.0 };
-    }
-    out
-}
-
-/// K relative to the peak at ε = 0, d log K/dq and d² log K/dq²; the variance is (1 + ε)V, to second order in ε.
-#[inline]
-fn narrow(
-    half_precision: f64,
-    q_max: f64,
-    poly: &[f64],
-    q: f64,
-    epsilon: f64,
-    dim: f64,
-) -> (f64, f64, f64) {
-    let per_q = 2.0 / q_max;
-    let (c, c1, c2) = horner(poly, per_q * q - 1.0);
-    let precision = half_precision * (1.0 - epsilon + epsilon * epsilon);
-    let spread = 0.5 * dim * epsilon * (1.0 - 0.5 * epsilon);
-    ((c - precision * q - spread).exp(), per_q * c1 - precision, per_q * per_q * c2)
-}
-
-/// K relative to the peak at ε = 0, and its derivatives in t.
-#[inline]
-fn wide(value: &[f64], change: &[f64], t: f64, epsilon: f64, quotient: bool) -> (f64, f64, f64) {
-    let y = if quotient { t * t } else { t };
-    let (mut k, mut k1, mut k2) = horner(value, y);
-    if epsilon > 0.0 {
-        let (g, g1, g2) = horner(change, y);
-        k += epsilon * g;
-        k1 += epsilon * g1;
-        k2 += epsilon * g2;
-    }
-    if quotient {
-        // d/dt of a function of t²
-        k2 = 2.0 * k1 + 4.0 * y * k2;
-        k1 *= 2.0 * t;
-    }
-    (k, k1, k2)
-}
-
 /// The sum on any product.
-pub(super) fn product_sum(space: &Space, terms: Terms<'_>) {
-    let Terms { component, view, point, cells, order, sums } = terms;
-    let d = space.dim;
-    // ∇ log K, and the diagonal of its derivative; a sphere block has a full square more.
-    let (mut slope, mut bend) = (scratch(d), scratch(d));
-    let mut along = scratch(d);
-    'cells: for &(index, mass) in cells {
-        let i = index as usize;
-        let centre = &view.inner[i * space.width..(i + 1) * space.width];
-        let (mut factor, mut exponent) = (mass, 0.0);
-        let mut squares: smallvec::SmallVec<[f64; 4]> = smallvec::SmallVec::new();
-        for (b, block) in space.blocks.iter().enumerate() {
-            let (x, c) = (&point.inner[block.inner.clone()], &centre[block.inner.clone()]);
-            let at = block.tangent.clone();
-            let epsilon = view.variance[i] * component.per_variance[b];
-            let mut square = 0.0;
-            match (&component.forms[b], block.shape) {
-                (Form::Gauss { precision, decay }, shape) => {
-                    let precision = precision * (1.0 - epsilon + epsilon * epsilon);
-                    let circles = matches!(shape, Shape::Circles { .. });
-                    let mut q = 0.0;
-                    for (j, a) in at.clone().enumerate() {
-                        let delta =
-                            if circles { wrapped(x[j] - c[j]) } else { x[j] - decay * c[j] };
-                        q += delta * delta;
-                        slope[a] = -precision * delta;
-                        bend[a] = -precision;
+pub(super) struct ProductSum<'a> {
+    pub(super) space: &'a Space,
+    pub(super) terms: Terms<'a>,
+}
+
+impl Sum for ProductSum<'_> {
+    fn order(&self) -> Order {
+        self.terms.order
+    }
+
+    // Not part of its caller, whose walk over the cells is a hot loop itself.
+    #[inline(never)]
+    fn run<const ORDER: usize>(self) {
+        let Self { space, terms: Terms { component, view, point, cells, sums, .. } } = self;
+        let d = space.dim;
+        // ∇ log K, and the diagonal of its derivative; a sphere block has a full square more.
+        let mut slope: SmallVec<[Lanes<1>; 64]> = smallvec![[0.0]; d];
+        let (mut bend, mut along) = (slope.clone(), slope.clone());
+        let mut turned: SmallVec<[Lanes<1>; 16]> = SmallVec::new();
+        'cells: for &(index, mass) in cells {
+            let i = index as usize;
+            let centre = &view.inner[i * space.width..(i + 1) * space.width];
+            let (mut factor, mut exponent) = (mass, 0.0);
+            let mut squares: SmallVec<[f64; 4]> = SmallVec::new();
+            for (b, block) in space.blocks.iter().enumerate() {
+                let (x, c) = (&point.inner[block.inner.clone()], &centre[block.inner.clone()]);
+                let mut c = c.as_chunks::<1>().0;
+                let at = block.tangent.clone();
+                let epsilon = [view.variance[i] * component.per_variance[b]];
+                let mut square = 0.0;
+                match (&component.forms[b], block.shape) {
+                    (Form::Gauss { precision, decay }, shape) => {
+                        let circles = matches!(shape, Shape::Circles { .. });
+                        let form = (*precision, (!circles).then_some(*decay));
+                        let (slope, bend) = (&mut slope[at.clone()], &mut bend[at]);
+                        exponent += gauss::<ORDER, 1>(form, x, |j| c[j], &epsilon, slope, bend)[0];
                     }
-                    exponent -=
-                        0.5 * (precision * q + at.len() as f64 * epsilon * (1.0 - 0.5 * epsilon));
-                }
-                (Form::Wide { value, change }, Shape::Circles { count }) => {
-                    for (j, a) in at.clone().enumerate() {
-                        let (cos, sin) = (c[count + j], c[2 * count + j]);
-                        let (own_cos, own_sin) = (x[count + j], x[2 * count + j]);
-                        let t = own_cos * cos + own_sin * sin;
-                        let sin = own_sin * cos - own_cos * sin;
-                        let (k, k1, k2) = wide(value, change, t, epsilon, false);
-                        let k = k.max(TINY);
-                        factor *= k;
-                        slope[a] = -sin * k1 / k;
-                        bend[a] = (sin * sin * k2 - t * k1) / k - slope[a] * slope[a];
+                    (Form::Wide { value, change }, Shape::Circles { count }) => {
+                        for (j, a) in at.enumerate() {
+                            let own = (x[count + j], x[2 * count + j]);
+                            let other = (&c[count + j], &c[2 * count + j]);
+                            let circle =
+                                wide_circle::<ORDER, 1>((value, change), own, other, &epsilon);
+                            factor *= circle.value[0];
+                            (slope[a], bend[a]) = (circle.first, circle.second);
+                        }
                     }
-                }
-                (form, Shape::Sphere { dim, quotient }) => {
-                    let unit = if quotient { 1.0 / QUATERNION_SCALE } else { 1.0 };
-                    let mut t = dot(x, c);
-                    let (sign, l1, l2);
-                    match form {
-                        Form::Narrow { half_precision, q_max, poly } => {
-                            sign = if quotient && t < 0.0 { -1.0 } else { 1.0 };
-                            let q: f64 = x.iter().zip(c).map(|(x, c)| (x - sign * c).powi(2)).sum();
-                            if q > *q_max {
-                                continue 'cells;
+                    (form, Shape::Sphere { dim, quotient }) => {
+                        // Derivatives of log K in t.
+                        let (t, l1, l2);
+                        match form {
+                            Form::Narrow { half_precision, q_max, poly } => {
+                                if quotient {
+                                    turned.clear();
+                                    turned.extend_from_slice(c);
+                                    turn_towards(x, &mut turned);
+                                    c = &turned;
+                                }
+                                let q = chord2(x, c);
+                                if q[0] > *q_max {
+                                    continue 'cells;
+                                }
+                                t = 1.0 - 0.5 * q[0];
+                                let form = (*half_precision, *q_max, &poly[..]);
+                                let log = narrow::<ORDER, 1>(form, &q, &epsilon, dim as f64);
+                                factor *= log.value[0].exp();
+                                (l1, l2) = (log.first[0], log.second[0]);
                             }
-                            t = 1.0 - 0.5 * q;
-                            let (k, q1, q2) =
-                                narrow(*half_precision, *q_max, poly, q, epsilon, dim as f64);
-                            factor *= k;
-                            (l1, l2) = (-2.0 * q1, 4.0 * q2);
+                            Form::Wide { value, change } => {
+                                let cosine = cosine(x, c);
+                                let p =
+                                    wide::<ORDER, 1>((value, change), &cosine, &epsilon, quotient);
+                                t = cosine[0];
+                                let k = p.value[0].max(TINY);
+                                factor *= k;
+                                l1 = p.first[0] / k;
+                                l2 = p.second[0] / k - l1 * l1;
+                            }
+                            Form::Gauss { .. } => continue,
                         }
-                        Form::Wide { value, change } => {
-                            sign = 1.0;
-                            let (k, k1, k2) = wide(value, change, t, epsilon, quotient);
-                            let k = k.max(TINY);
-                            factor *= k;
-                            (l1, l2) = (k1 / k, k2 / k - (k1 / k).powi(2));
+                        square = l2;
+                        let unit = if quotient { 1.0 / QUATERNION_SCALE } else { 1.0 };
+                        let frame = &point.frame[block.frame..];
+                        for (a, e) in at.zip(frame.chunks_exact(dim + 1)) {
+                            along[a] = cosine(e, c).map(|v| unit * v);
+                            slope[a] = along[a].map(|v| l1 * v);
+                            bend[a] = [-t * l1 * unit * unit];
                         }
-                        Form::Gauss { .. } => continue,
                     }
-                    square = l2;
-                    let frame = &point.frame[block.frame..];
-                    for (a, e) in at.clone().zip(frame.chunks_exact(dim + 1)) {
-                        along[a] = sign * unit * dot(e, c);
-                        slope[a] = l1 * along[a];
-                        bend[a] = -t * l1 * unit * unit;
-                    }
+                    _ => {}
                 }
-                _ => {}
+                squares.push(square);
             }
-            squares.push(square);
-        }
-        let k = factor * exponent.exp();
-        sums.value += k;
-        if order == Order::Value {
-            continue;
-        }
-        crate::linalg::axpy(k, &slope, &mut sums.first);
-        if order == Order::Hessian {
-            for a in 0..d {
-                let scaled = k * slope[a];
-                for (second, slope) in sums.second[a * d..=a * d + a].iter_mut().zip(&slope) {
-                    *second += scaled * slope;
-                }
-                sums.second[a * d + a] += k * bend[a];
+            let k = factor * exponent.exp();
+            sums.value += k;
+            if ORDER == 0 {
+                continue;
             }
-            for (block, square) in space.blocks.iter().zip(&squares) {
-                if let Shape::Sphere { .. } = block.shape {
-                    for a in block.tangent.clone() {
-                        for b in block.tangent.start..=a {
-                            sums.second[a * d + b] += k * square * along[a] * along[b];
+            let (first, second) = (sums.first.as_chunks_mut().0, sums.second.as_chunks_mut().0);
+            add_derivatives::<ORDER, 1>(&[k], &slope, &bend, first, second);
+            if ORDER == 2 {
+                for (block, square) in space.blocks.iter().zip(&squares) {
+                    if let Shape::Sphere { .. } = block.shape {
+                        for a in block.tangent.clone() {
+                            for b in block.tangent.start..=a {
+                                sums.second[a * d + b] += k * square * along[a][0] * along[b][0];
+                            }
                         }
                     }
                 }

@@ -1,8 +1,9 @@
 //! Sums of kernels over the cells of a tree: the mixture's density, score and Hessian at one point.
 
 mod blocks;
+mod lanes;
 
-use blocks::{CirclesSum, MAX_CIRCLES, SphereSum, Terms, product_sum};
+use blocks::{CirclesSum, MAX_CIRCLES, ProductSum, SphereSum, Sum, Terms, Vectorised};
 
 use super::radial::{Form, Radial};
 use super::space::{Point, Shape, Space};
@@ -340,18 +341,18 @@ impl Noised {
         let terms = Terms { component, view: centres.view, point, cells, order, sums };
         match centres.space.only_shape() {
             Some(Shape::Sphere { dim: 2, quotient: false }) => {
-                arch.dispatch(SphereSum::<2, 3, false>(terms));
+                arch.dispatch(Vectorised(SphereSum::<2, 3, false>(terms)));
             }
             Some(Shape::Sphere { dim: 3, quotient: false }) => {
-                arch.dispatch(SphereSum::<3, 4, false>(terms));
+                arch.dispatch(Vectorised(SphereSum::<3, 4, false>(terms)));
             }
             Some(Shape::Sphere { dim: 3, quotient: true }) => {
-                arch.dispatch(SphereSum::<3, 4, true>(terms));
+                arch.dispatch(Vectorised(SphereSum::<3, 4, true>(terms)));
             }
             Some(Shape::Circles { count }) if count <= MAX_CIRCLES => {
-                arch.dispatch(CirclesSum { count, terms });
+                arch.dispatch(Vectorised(CirclesSum { count, terms }));
             }
-            _ => product_sum(centres.space, terms),
+            _ => ProductSum { space: centres.space, terms }.fill(),
         }
     }
 
