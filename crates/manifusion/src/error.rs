@@ -270,6 +270,26 @@ pub enum SolveError {
         /// The manifold.
         manifold: String,
     },
+    /// A network that is not ready to be evaluated.
+    #[error("the network cannot be evaluated: {problem}")]
+    Network {
+        /// What is missing, in the network layer's words.
+        problem: String,
+    },
+    /// Bandwidths in the wrong order.
+    #[error("the smallest bandwidth, {smallest}, must not be above the largest, {largest}")]
+    Bandwidths {
+        /// The smallest, as asked for.
+        smallest: f64,
+        /// The largest.
+        largest: f64,
+    },
+    /// Arrays that are not those of a kernel mixture.
+    #[error("the stored kernel mixture cannot be used: {problem}")]
+    StoredMixture {
+        /// What is wrong, with the numbers.
+        problem: String,
+    },
     /// A kernel asked for where double precision cannot give it.
     #[error(
         "row {row}: the heat kernel of {manifold} at s = {s:.3e}, angle {angle:.4} is beyond double \
@@ -308,7 +328,10 @@ impl SolveError {
             | Self::Shape(_)
             | Self::Setting { .. }
             | Self::Unsupported { .. }
-            | Self::PriorWidth { .. } => None,
+            | Self::PriorWidth { .. }
+            | Self::Network { .. }
+            | Self::Bandwidths { .. }
+            | Self::StoredMixture { .. } => None,
         }
     }
 
@@ -326,7 +349,10 @@ impl SolveError {
             | Self::Shape(_)
             | Self::Setting { .. }
             | Self::Unsupported { .. }
-            | Self::PriorWidth { .. } => {}
+            | Self::PriorWidth { .. }
+            | Self::Network { .. }
+            | Self::Bandwidths { .. }
+            | Self::StoredMixture { .. } => {}
         }
         self
     }

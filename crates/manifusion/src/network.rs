@@ -1,4 +1,4 @@
-//! A network as a field: the one place where the network layer meets the error values of the solvers.
+//! A network as a field of the solvers, with its errors in their terms.
 
 use crate::error::SolveError;
 use crate::field::Field;
@@ -34,10 +34,8 @@ pub(crate) fn solve_error(error: NnError) -> SolveError {
         NnError::NotFinite { row, s, quantity, value } => {
             SolveError::NotFinite { row, time: s, quantity, value }
         }
-        NnError::ActNormNotReady | NnError::UnknownParameter { .. } => SolveError::Unsupported {
-            what: "evaluating an unfinished network",
-            manifold: String::from("any manifold"),
-            hint: "initialise ActNorm with one noised batch first",
-        },
+        problem @ (NnError::ActNormNotReady | NnError::UnknownParameter { .. }) => {
+            SolveError::Network { problem: problem.to_string() }
+        }
     }
 }

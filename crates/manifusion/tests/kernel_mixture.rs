@@ -3,6 +3,7 @@
 
 mod common;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use common::mean_se;
@@ -512,8 +513,10 @@ fn check_wrapped_normals(points: Hyperboloid) {
     }
     let error = Guide::new(&mixture, None, 0.0).unwrap_err().to_string();
     assert!(error.contains("not known on hyperbolic:2"), "{error}");
+    assert!(error.ends_with("use the mixture without noise and without a guide"), "{error}");
     let error = mixture.localised(&options).unwrap_err().to_string();
     assert!(error.contains("local weights is not known on hyperbolic:2"), "{error}");
+    assert!(error.ends_with("kernels are wrapped normals; keep the common weights"), "{error}");
 }
 
 #[test]
@@ -548,4 +551,111 @@ fn mistakes_are_named() {
     assert!(time.contains("time 0"), "{time}");
     assert!(Guide::new(&mixture, Some(Folds { count: 1, seed: 0 }), 0.0).is_err());
     assert!(Guide::new(&mixture, None, f64::NAN).is_err());
+}
+
+#[test]
+fn options_that_make_no_sense_are_named() {
+    let (manifold, prior, x) = clustered("sphere:2", 20, 1);
+    let usual = MixtureOptions::default();
+    for (options, message) in [
+        (
+            MixtureOptions { largest: Some(-1.0), ..usual },
+            "largest bandwidth = -1 is not allowed; it must be positive and finite",
+        ),
+        (
+            MixtureOptions { smallest: Some(0.0), ..usual },
+            "smallest bandwidth = 0 is not allowed; it must be positive and finite",
+        ),
+        (
+            MixtureOptions { largest: Some(0.5), smallest: Some(2.0), ..usual },
+            "the smallest bandwidth, 2, must not be above the largest, 0.5",
+        ),
+        (
+            MixtureOptions { floor: f64::NAN, ..usual },
+            "floor of the smallest bandwidth = NaN is not allowed; it must be positive and finite",
+        ),
+        (
+            MixtureOptions { ratio: 1.0, ..usual },
+            "ratio of consecutive bandwidths = 1 is not allowed; it must be finite and at least 1.05",
+        ),
+        (
+            MixtureOptions { judges: 0, ..usual },
+            "number of judges = 0 is not allowed; it must be positive and finite",
+        ),
+    ] {
+        let rows = Rows::new(&x, 3).unwrap();
+        let fit = KernelMixture::fit(Arc::clone(&manifold), Arc::clone(&prior), rows, &options);
+        assert_eq!(fit.unwrap_err().to_string(), message);
+    }
+    let (train, mixture) = fitted("sphere:2", 20, 1);
+    let noised = mixture.noised_log_density(Rows::new(&train, 3).unwrap(), -1.0);
+    assert_eq!(
+        noised.unwrap_err().to_string(),
+        "noising time s = -1 is not allowed; it must be finite and not negative"
+    );
+    assert_eq!(
+        Guide::new(&mixture, None, -1.0).unwrap_err().to_string(),
+        "s_min = -1 is not allowed; it must be finite and not negative"
+    );
+    assert_eq!(
+        mixture.widened(0.0).unwrap_err().to_string(),
+        "factor of the bandwidths = 0 is not allowed; it must be positive and finite"
+    );
+}
+
+#[test]
+fn stored_mixtures_that_make_no_sense_are_refused_in_words() {
+    let (_, mixture) = fitted("sphere:2", 20, 1);
+    let bands = mixture.bandwidths().len();
+    let refused = |change: &dyn Fn(&mut BTreeMap<String, Vec<f64>>)| {
+        let mut tensors = mixture.to_tensors();
+        change(&mut tensors);
+        let manifold = Arc::clone(mixture.manifold());
+        let prior = default_prior(&manifold).unwrap();
+        let error = KernelMixture::from_tensors(manifold, prior, &tensors).unwrap_err().to_string();
+        let start = "the stored kernel mixture cannot be used: ";
+        error.strip_prefix(start).unwrap_or_else(|| panic!("{error}")).to_string()
+    };
+    assert_eq!(
+        refused(&|t| drop(t.remove("objective_trace"))),
+        "the array 'objective_trace' is missing"
+    );
+    assert_eq!(
+        refused(&|t| t.get_mut("bandwidths").unwrap()[0] = -0.5),
+        "bandwidths[0] is -0.5; all must be positive and finite"
+    );
+    assert_eq!(
+        refused(&|t| t.get_mut("weights").unwrap()[1] = 0.0),
+        "weights[1] is 0; all must be positive and finite"
+    );
+    assert_eq!(
+        refused(&|t| t.get_mut("weights").unwrap().push(0.25)),
+        format!(
+            "{} weights and {bands} bandwidths; there must be a weight for the prior and one for \
+             each bandwidth",
+            bands + 2
+        )
+    );
+    let sum = refused(&|t| t.get_mut("weights").unwrap()[0] += 1.0);
+    assert!(sum.starts_with("the weights sum to 2") || sum.starts_with("the weights sum to 1.9"));
+    assert!(sum.ends_with(" instead of 1"), "{sum}");
+    assert_eq!(
+        refused(&|t| t.get_mut("leave_one_out_nll").unwrap().push(1.0)),
+        "leave_one_out_nll has 2 numbers instead of 1"
+    );
+    let local = |values: Vec<f64>| {
+        refused(&|t| drop(t.insert(String::from("local_weights"), values.clone())))
+    };
+    assert_eq!(
+        local(vec![1.0]),
+        format!("1 local weights for 20 centres of {bands} bandwidths each")
+    );
+    let own = mixture.localised(&MixtureOptions::default()).unwrap();
+    let mut weights = own.local_weights().unwrap().to_vec();
+    weights[bands] = -0.5;
+    assert_eq!(local(weights.clone()), "centre 1 has a local weight of -0.5; none may be negative");
+    weights[bands] = 7.0;
+    let sum = local(weights);
+    assert!(sum.starts_with("the local weights of centre 1 sum to 7"), "{sum}");
+    assert!(sum.ends_with(", what the prior leaves"), "{sum}");
 }

@@ -236,6 +236,14 @@ fn what_does_not_fit_is_refused() {
     let (mut a, mut jvp) = (vec![0.0; 12], vec![0.0; 24]);
     let result = net.eval(batch.input(), FieldOutput { a: &mut a, jvp: &mut jvp });
     assert_eq!(result, Err(NnError::ActNormNotReady));
+    // The same as a field of the solvers.
+    let x = Rows::new(&batch.x, 3).unwrap();
+    let result = manifusion::field::Field::eval(&net, x, &batch.s, 0, &[], &mut a, &mut []);
+    assert_eq!(
+        result.unwrap_err().to_string(),
+        "the network cannot be evaluated: ActNorm is not initialised; call init_actnorm with one \
+         noised batch first"
+    );
     let mut net = net;
     net.init_actnorm(batch.input()).unwrap();
     let short = net.eval(batch.input(), FieldOutput { a: &mut a[..9], jvp: &mut jvp });

@@ -84,8 +84,8 @@ impl Guide {
             return Err(no_noise(mixture.manifold.as_ref()));
         };
         if !(s_min >= 0.0 && s_min.is_finite()) {
-            let expected = "noising times are finite and not negative";
-            return Err(SolveError::Time { row: 0, time: s_min, expected });
+            let (name, expected) = ("s_min", "it must be finite and not negative");
+            return Err(SolveError::Setting { name, value: s_min, expected });
         }
         let squares: Vec<f64> =
             mixture.bandwidths.iter().map(|b| (b * b - s_min).max(0.0)).collect();

@@ -212,8 +212,8 @@ impl KernelMixture {
     pub fn noised_log_density(&self, x: Rows<'_>, s: f64) -> Result<Vec<f64>, SolveError> {
         check_points(self.manifold.as_ref(), x)?;
         if !(s >= 0.0 && s.is_finite()) {
-            let expected = "noising times are finite and not negative";
-            return Err(SolveError::Time { row: 0, time: s, expected });
+            let (name, expected) = ("noising time s", "it must be finite and not negative");
+            return Err(SolveError::Setting { name, value: s, expected });
         }
         match &self.law {
             Law::Heat { heat, kernels } => heat.log_density(self.prior.as_ref(), kernels, x, s),
@@ -243,6 +243,7 @@ impl KernelMixture {
 
     /// The same centres and weights with bandwidths `factor` times as large: a proposal whose density is nowhere small beside this one's.
     pub fn widened(&self, factor: f64) -> Result<Self, SolveError> {
+        positive_setting("factor of the bandwidths", factor)?;
         let mut tensors = self.to_tensors();
         if let Some(bandwidths) = tensors.get_mut("bandwidths") {
             scale(factor, bandwidths);
@@ -256,28 +257,40 @@ impl KernelMixture {
         prior: Arc<dyn Prior>,
         tensors: &BTreeMap<String, Vec<f64>>,
     ) -> Result<Self, SolveError> {
-        let take = |name: &'static str| {
-            let expected = "the tensor of this name is missing in the stored mixture";
-            tensors.get(name).cloned().ok_or(SolveError::Setting { name, value: 0.0, expected })
+        let unusable = |problem: String| SolveError::StoredMixture { problem };
+        let take = |name: &str| {
+            let missing = || unusable(format!("the array '{name}' is missing"));
+            tensors.get(name).cloned().ok_or_else(missing)
         };
         let (centres, bandwidths) = (take("centres")?, take("bandwidths")?);
         let (weights, trace) = (take("weights")?, take("objective_trace")?);
         let nll = take("leave_one_out_nll")?;
-        if let Some(&value) = bandwidths.iter().find(|b| !(**b > 0.0 && b.is_finite())) {
-            let expected = "bandwidths are positive and finite";
-            return Err(SolveError::Setting { name: "bandwidths", value, expected });
+        let positive = |name: &str, values: &[f64]| {
+            let Some(at) = values.iter().position(|v| !(*v > 0.0 && v.is_finite())) else {
+                return Ok(());
+            };
+            let value = values[at];
+            Err(unusable(format!("{name}[{at}] is {value}; all must be positive and finite")))
+        };
+        positive("bandwidths", &bandwidths)?;
+        positive("weights", &weights)?;
+        if weights.len() != 1 + bandwidths.len() {
+            return Err(unusable(format!(
+                "{} weights and {} bandwidths; there must be a weight for the prior and one for \
+                 each bandwidth",
+                weights.len(),
+                bandwidths.len()
+            )));
         }
         let total: f64 = weights.iter().sum();
-        let positive = weights.iter().all(|w| *w > 0.0);
-        if !positive || !((total - 1.0).abs() < 1e-9) {
-            let expected = "weights are positive and sum to one";
-            return Err(SolveError::Setting { name: "sum of weights", value: total, expected });
+        if !((total - 1.0).abs() < 1e-9) {
+            return Err(unusable(format!("the weights sum to {total} instead of 1")));
         }
-        if weights.len() != 1 + bandwidths.len() || nll.len() != 1 {
-            let expected =
-                "one weight for the prior and one per bandwidth, and one leave_one_out_nll";
-            let value = weights.len() as f64;
-            return Err(SolveError::Setting { name: "number of weights", value, expected });
+        if nll.len() != 1 {
+            return Err(unusable(format!(
+                "leave_one_out_nll has {} numbers instead of 1",
+                nll.len()
+            )));
         }
         let rows = Rows::new(&centres, manifold.ambient_dim())?;
         let law = law(centred(manifold.as_ref(), prior.as_ref(), rows)?, &bandwidths, &weights);
@@ -286,14 +299,27 @@ impl KernelMixture {
             Self { manifold, prior, centres, bandwidths, weights, local: None, nll, trace, law };
         let Some(local) = tensors.get("local_weights") else { return Ok(mixture) };
         let bands = mixture.bandwidths.len();
-        let sums_to_one = |own: &[f64]| {
+        if local.len() != num_centres * bands {
+            return Err(unusable(format!(
+                "{} local weights for {num_centres} centres of {bands} bandwidths each",
+                local.len()
+            )));
+        }
+        let kernels = 1.0 - mixture.weights[0];
+        // A mixture of the prior alone has no bandwidths, and chunks of none are not allowed.
+        for (centre, own) in local.chunks_exact(bands.max(1)).enumerate() {
+            if let Some(weight) = own.iter().find(|w| !(**w >= 0.0)) {
+                return Err(unusable(format!(
+                    "centre {centre} has a local weight of {weight}; none may be negative"
+                )));
+            }
             let sum: f64 = own.iter().sum();
-            (sum + mixture.weights[0] - 1.0).abs() < 1e-9 && own.iter().all(|w| *w >= 0.0)
-        };
-        if local.len() != num_centres * bands || !local.chunks_exact(bands).all(sums_to_one) {
-            let expected = "one per centre and bandwidth, those of a centre of sum 1 - w0";
-            let value = local.len() as f64;
-            return Err(SolveError::Setting { name: "local weights", value, expected });
+            if !((sum - kernels).abs() < 1e-9) {
+                return Err(unusable(format!(
+                    "the local weights of centre {centre} sum to {sum} instead of {kernels}, what \
+                     the prior leaves"
+                )));
+            }
         }
         mixture.with_local(local.clone(), nll)
     }
@@ -379,7 +405,8 @@ impl KernelMixture {
             Law::Wrapped(_) => Err(SolveError::Unsupported {
                 what: "a kernel mixture with local weights",
                 manifold: self.manifold.name(),
-                hint: "its heat kernel is not used; keep the common weights",
+                hint: "they need heat kernels, and its kernels are wrapped normals; keep the common \
+                       weights",
             }),
         }
     }
@@ -498,18 +525,14 @@ impl KernelMixture {
 
 impl MixtureOptions {
     fn check(&self) -> Result<(), SolveError> {
-        let positive = |name, value: f64| {
-            let expected = "it must be positive and finite";
-            let allowed = value > 0.0 && value.is_finite();
-            if allowed { Ok(()) } else { Err(SolveError::Setting { name, value, expected }) }
-        };
-        positive("floor", self.floor)?;
-        positive("judges", self.judges as f64)?;
-        positive("largest", self.largest.unwrap_or(1.0))?;
-        positive("smallest", self.smallest.unwrap_or(1.0))?;
+        positive_setting("floor of the smallest bandwidth", self.floor)?;
+        positive_setting("number of judges", self.judges as f64)?;
+        positive_setting("largest bandwidth", self.largest.unwrap_or(1.0))?;
+        positive_setting("smallest bandwidth", self.smallest.unwrap_or(1.0))?;
         if !(self.ratio >= 1.05 && self.ratio.is_finite()) {
-            let expected = "consecutive bandwidths differ by a factor of at least 1.05";
-            return Err(SolveError::Setting { name: "ratio", value: self.ratio, expected });
+            let (name, value) = ("ratio of consecutive bandwidths", self.ratio);
+            let expected = "it must be finite and at least 1.05";
+            return Err(SolveError::Setting { name, value, expected });
         }
         Ok(())
     }
@@ -528,13 +551,18 @@ impl MixtureOptions {
             .smallest
             .unwrap_or_else(|| resolution.unwrap_or(floor).clamp(floor, largest.max(floor)));
         if smallest > largest {
-            let expected = "the smallest bandwidth is not above the largest";
-            return Err(SolveError::Setting { name: "smallest", value: smallest, expected });
+            return Err(SolveError::Bandwidths { smallest, largest });
         }
         let steps = ((largest / smallest).ln() / self.ratio.ln() - 1e-9).ceil().max(1.0) as usize;
         let ratio = (smallest / largest).powf(1.0 / steps as f64);
         Ok((0..=steps).map(|k| largest * ratio.powi(k as i32)).collect())
     }
+}
+
+fn positive_setting(name: &'static str, value: f64) -> Result<(), SolveError> {
+    let expected = "it must be positive and finite";
+    let allowed = value > 0.0 && value.is_finite();
+    if allowed { Ok(()) } else { Err(SolveError::Setting { name, value, expected }) }
 }
 
 fn check_points(manifold: &dyn Manifold, x: Rows<'_>) -> Result<(), SolveError> {
@@ -591,6 +619,7 @@ fn no_noise(manifold: &dyn Manifold) -> SolveError {
     SolveError::Unsupported {
         what: "the kernel mixture's density under the noise",
         manifold: manifold.name(),
-        hint: "its wrapped normals do not stay such; use the mixture without a guide",
+        hint: "noise does not turn its wrapped normals into wrapped normals; use the mixture \
+               without noise and without a guide",
     }
 }
