@@ -1,4 +1,6 @@
-//! The error values, one enum per layer. Each carries the numbers that a user needs to act.
+//! Errors of batches, points, descriptions of manifolds, and solvers, with the numbers that a user
+//! needs to act. The network, the optimiser, proposals of times, checkpoints, points, fits and
+//! training have their own, each beside its code.
 
 use thiserror::Error;
 

@@ -1,8 +1,7 @@
 //! Small dense linear algebra on slices, without allocation for the sizes manifolds have.
 //!
-//! Matrices are row-major. Hand-written because dynamic sizes without heap use inside a solver's step
-//! are what is needed here, and what the linear-algebra crates do not offer; the tests compare with
-//! nalgebra.
+//! Matrices are row-major. Hand-written because sizes are known only at run time and nothing may be
+//! allocated inside a solver's step; the tests compare with nalgebra.
 
 use smallvec::SmallVec;
 

@@ -1,4 +1,4 @@
-//! The total mass ∫p of a density: what an honest likelihood must have equal to one.
+//! The total mass ∫p of a density, which must be one.
 //!
 //! By quadrature on circles, T², T³ and S² where two grids agree, which they do for smooth densities; else by importance sampling, E_q[p/q], from a
 //! proposal q whose density is known, with the other known masses as a control.

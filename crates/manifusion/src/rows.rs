@@ -1,4 +1,4 @@
-//! Contiguous row-major batches: the only array type that geometry and solvers exchange.
+//! Contiguous row-major batches of points or vectors, with the checks of their shape.
 
 use crate::error::ShapeError;
 

@@ -1,7 +1,8 @@
-//! Generated data sets with an exact log-density: what a fresh machine can train on, and what a model is judged by.
+//! Generated data sets whose log-density is known, so that a model can be compared with it.
 //!
-//! The hyperbolic sets are those of the paper (Bose et al. 2020, Lou et al. 2020) and the SO(3) density is its multimodal one
-//! (Brofos et al. 2021); the others are mixtures of standard laws.
+//! The hyperbolic sets are those of the paper (Bose et al. 2020, Lou et al. 2020), and `so3-modes`
+//! is its multimodal density (Brofos et al. 2021). The others are mixtures of von Mises–Fisher,
+//! wrapped normal and heat-kernel distributions, a checkerboard on the sphere and two moons.
 
 use std::f64::consts::{PI, TAU};
 use std::sync::Arc;

@@ -1,8 +1,9 @@
 //! Transition kernels K_s(y|x) of the noise where they are known: log-density and score ∇_y log K_s.
 //!
-//! Circle and torus by images and Fourier series, S^d by Gegenbauer series and a small-time expansion, SO(3) by images
-//! and characters, ℝ^d (Ornstein–Uhlenbeck) in closed form, products factor by factor. Every value comes with an
-//! estimate of its relative error, and a value beyond double precision is refused, not returned.
+//! Circle and torus by images and Fourier series, S^d by Gegenbauer series and a small-time
+//! expansion, SO(3) by images and characters, ℝ^d (Ornstein–Uhlenbeck) in closed form, products
+//! factor by factor. Radial kernels come with an estimate of the score's relative error; where that
+//! is above 1e-6 the kernel is refused.
 
 mod circle;
 mod rotation;

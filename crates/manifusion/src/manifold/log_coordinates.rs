@@ -1,5 +1,5 @@
-//! Coordinates in which a network sees a point. Those of the hyperboloid grow like e^r, which no network likes; the logarithm at the
-//! origin grows like r.
+//! Coordinates in which a network sees a point. Those of the hyperboloid grow like e^r with the
+//! distance r from the origin; the logarithm map at the origin grows like r.
 
 use super::{Family, Hyperboloid, Lorentz, Manifold};
 use crate::linalg::{axpy, dot, scratch};

@@ -1,9 +1,12 @@
-//! A mixture of heat kernels of several bandwidths, centred on the training points, as a density estimator; and its score, closed-form
-//! at every noise time, as a guide for a diffusion model.
+//! A mixture of kernels of several bandwidths, centred on the training points, as a density
+//! estimator; and, where the kernels are heat kernels, its score at every noise time as a guide for
+//! a diffusion model.
 //!
-//! p(x) = w₀ p₀(x) + Σ_k w_k (1/n) Σ_i K_{σ_k²}(x|x_i). A heat kernel stays one under the noise (time τ becomes τ + s), so that the
-//! noised density is the same mixture with other bandwidths. The weights maximise the leave-one-out likelihood of the training
-//! points. `docs/kernel-mixture.md` gives the method and its measured accuracy.
+//! p(x) = w₀ p₀(x) + Σ_k w_k (1/n) Σ_i K_{σ_k²}(x|x_i). The noise turns a heat kernel into one (of
+//! time τ + s on compact spaces; on ℝ^d into another normal), so that the noised density is a
+//! mixture of the same kind in closed form. On hyperbolic space K is a wrapped normal, which has
+//! neither property. The weights maximise the leave-one-out likelihood of the training points, with
+//! one pseudo-observation of the prior. `docs/kernel-mixture.md` gives the method and its measured accuracy.
 
 mod em;
 mod guide;

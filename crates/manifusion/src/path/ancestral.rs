@@ -6,7 +6,7 @@
 //!
 //! P(M ≤ m) = 1 + Σ_{k>m} (−1)^{k−m} c_k(m),  c_k(m) = (θ+2k−1)/(k!(θ+k−1)) · C(k−1,m) · Γ(θ+m+k)/Γ(θ+m) · ρ_k.
 //!
-//! The series alternates; where its terms are too large for double precision, M is nearly normal, with exact moments.
+//! The series alternates; where its terms are too large for double precision, M is drawn from a normal of its mean and variance.
 
 use crate::rng::Stream;
 

@@ -1,4 +1,5 @@
-//! Exact one-step noising: no integration error, no steps.
+//! Noising in one draw where the distribution of Y_s given Y_0 is known: no time steps, and no error
+//! but that of [`AncestralProcess`] at small times on spheres and SO(3).
 
 use rand_distr::{Distribution, Gamma};
 

@@ -1,5 +1,5 @@
-//! Stratonovich–Heun on low-dimensional spheres with rows in vector lanes: the scheme of [`crate::sde::Heun`], the same
-//! noise, about ten times faster than row by row.
+//! Stratonovich–Heun on low-dimensional spheres with rows in vector lanes: the scheme of
+//! [`crate::sde::Heun`], with the same noise.
 
 use crate::rng::Streams;
 

@@ -1,4 +1,4 @@
-//! Exact draws on S², the case that most users have: the Beta law is a closed form there, u = 1 − ξ^{1/(1+M)} with ξ
+//! Draws on S²: the Beta distribution has a closed form there, u = 1 − ξ^{1/(1+M)} with ξ
 //! uniform, and ξ = e^{−|z|²/2} of the tangent Gaussian z that also gives the direction.
 
 use super::ancestral::AncestralProcess;
