@@ -16,7 +16,7 @@ use manifusion_plot::{
     Value, draw, save_geojson, write_report,
 };
 
-#[path = "../tests/common/mod.rs"]
+#[path = "../tests/suite/common.rs"]
 mod common;
 
 use common::Exact;

@@ -1,4 +1,5 @@
-//! Solvers' inner loops do not touch the heap: the number of allocations of a solve does not depend on its steps.
+//! Solvers' inner loops do not touch the heap: the number of allocations of a solve does not depend
+//! on its steps.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

@@ -81,7 +81,8 @@ fn a_fitted_model_is_saved_and_loaded() {
     );
 }
 
-/// A training that is stopped leaves a checkpoint; going on ends in the same bits as an unbroken run.
+/// A training that is stopped leaves a checkpoint; going on ends in the same bits as an unbroken
+/// run.
 #[test]
 fn a_stopped_run_is_resumed() {
     let folder = tempfile::tempdir().unwrap();
@@ -106,7 +107,8 @@ fn a_stopped_run_is_resumed() {
     assert!(resume(&stopped, &Watch::default()).unwrap_err().to_string().contains("is finished"));
 }
 
-/// An evaluation that is stopped has what was computed and says so; it does not replace a whole one.
+/// An evaluation that is stopped has what was computed and says so; it does not replace a whole
+/// one.
 #[test]
 fn a_stopped_evaluation_leaves_what_is_done() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! Folders that were written before methods had sections of their own: they load, evaluate and go on
-//! in the same bits. The files are what version 0.1.0 wrote, with networks of eight units.
+//! Folders that were written before methods had sections of their own: they load, evaluate and go
+//! on in the same bits. The files are what version 0.1.0 wrote, with networks of eight units.
 
 use std::path::{Path, PathBuf};
 
@@ -57,7 +57,8 @@ fn a_killed_run_goes_on_in_the_same_bits() {
     assert!(model(&killed) == model(&whole));
 }
 
-/// What was not a setting then is what the program did then, and writing it gives the present format.
+/// What was not a setting then is what the program did then, and writing it gives the present
+/// format.
 #[test]
 fn settings_come_back_in_the_present_format() {
     let (_folder, path) = copy_of("guided");

@@ -1,8 +1,8 @@
 //! The reader of configurations under mutation: whatever the text, it is choices or a sentence, and
 //! what is resolved survives being written.
 //!
-//! `MANIFUSION_FUZZ=1000000 cargo test -p manifusion-run configurations -- --nocapture` makes the long
-//! run of docs/fuzzing.md.
+//! `MANIFUSION_FUZZ=1000000 cargo test -p manifusion-run configurations -- --nocapture` makes the
+//! long run of docs/fuzzing.md.
 #![allow(clippy::print_stdout, reason = "the long run tells what it did")]
 
 #[allow(dead_code, reason = "shared with the readers of data")]

@@ -1,0 +1,9 @@
+//! Tests of tables and forms. One program: a program per file costs minutes of linking.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod duplicates;
+mod forms;
+mod fuzz;
+mod guessing;
+mod real_data;
+mod tables;

@@ -1,0 +1,316 @@
+//! Points and a method in, a density out: the protocol that every method of the registry keeps.
+
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use manifusion::evaluation::{Baselines, EvaluationOptions, METRICS, evaluate};
+use manifusion::fit::{Fit, Request};
+use manifusion::manifold::parse;
+use manifusion::methods::rdm::{Guide, NetChoices, TrainChoices};
+use manifusion::methods::{FileMap, Fitted, Geometry, Kernel, METHODS, Rdm, Task, method};
+use manifusion::points::Context;
+use manifusion::rows::Rows;
+use manifusion::watch::Watch;
+use manifusion::{Points, fit};
+use serde_json::{Value, json};
+
+/// A network that is trained in a moment.
+fn small() -> Rdm {
+    Rdm {
+        net: NetChoices { width: Some(16), depth: Some(2), ..NetChoices::default() },
+        train: TrainChoices {
+            steps: Some(30),
+            batch: Some(32),
+            validations: Some(2),
+            validation_points: Some(8),
+            ..TrainChoices::default()
+        },
+        ..Rdm::default()
+    }
+}
+
+/// Each method with settings that make it quick.
+fn quick(name: &str) -> Request {
+    match name {
+        "rdm" => small().into(),
+        other => other.into(),
+    }
+}
+
+fn points_on(spec: &str, n: usize) -> Points {
+    with_geometry(spec, n).0
+}
+
+/// Points with the prior of their manifold.
+fn with_geometry(spec: &str, n: usize) -> (Points, Geometry) {
+    let set = match spec {
+        "sphere:2" => "sphere-mixture",
+        "torus:2" => "torus-mixture",
+        "so:3" => "so3-modes",
+        "hyperbolic:2,metric=lorentz" => "hyperbolic-wrapped",
+        "euclidean:2" => "plane-moons",
+        _ => {
+            let manifold = parse(spec).unwrap();
+            let geometry = Geometry::of(&manifold).unwrap();
+            let mut x = vec![0.0; n * manifold.ambient_dim()];
+            let streams = manifusion::rng::Streams::new(3, "points");
+            for (i, x) in x.chunks_exact_mut(manifold.ambient_dim()).enumerate() {
+                geometry.prior.sample(&mut streams.stream(i as u64, 0), x).unwrap();
+            }
+            return (Points::on(manifold, x).unwrap(), geometry);
+        }
+    };
+    let points = Points::synthetic(set, n, 1).unwrap();
+    let geometry = Geometry::of(points.manifold()).unwrap();
+    (points, geometry)
+}
+
+fn load_again(model: &dyn Fitted) -> Arc<dyn Fitted> {
+    let geometry =
+        Geometry { manifold: Arc::clone(model.manifold()), prior: Arc::clone(model.prior()) };
+    let files: FileMap = model.files().unwrap();
+    let method = method(model.info().name).unwrap();
+    method.load(&geometry, &model.settings().unwrap(), &files).unwrap()
+}
+
+/// fit → score → sample → save → load → evaluate, for every method on every manifold that it
+/// claims.
+#[test]
+fn every_method_keeps_the_protocol() {
+    let specs = [
+        "sphere:2",
+        "torus:2",
+        "so:3",
+        "hyperbolic:2,metric=lorentz",
+        "euclidean:2",
+        "sphere:1*torus:1",
+        "level:x^2+y^2/4+z^2-1",
+    ];
+    for method in METHODS {
+        let name = method.info().name;
+        let mut supported = 0;
+        for spec in specs {
+            let (points, geometry) = with_geometry(spec, 60);
+            let fit = || Fit::new(quick(name)).seed(3).prior(Arc::clone(&geometry.prior));
+            let fitted = fit().run(&points);
+            if let Err(refused) = method.supports(&geometry) {
+                assert_eq!(fitted.unwrap_err().to_string(), refused.to_string());
+                assert!(refused.to_string().contains(method.info().manifolds), "{refused}");
+                continue;
+            }
+            supported += 1;
+            let what = format!("{name} on {spec}");
+            let model = fitted.unwrap_or_else(|e| panic!("{what}: {e}")).model;
+            assert_eq!(model.info(), method.info());
+            let log_p = model.log_density(points.rows()).unwrap();
+            assert!(log_p.iter().all(|v| v.is_finite()), "{what}");
+            let drawn = model.sample(5, 9).unwrap();
+            for x in drawn.chunks_exact(points.manifold().ambient_dim()) {
+                points.manifold().check_point(x).unwrap_or_else(|e| panic!("{what}: {e}"));
+            }
+            assert_eq!(drawn, model.sample(5, 9).unwrap(), "{what}: the seed decides");
+            // Saved and loaded: the same bits.
+            let loaded = load_again(model.as_ref());
+            assert_eq!(loaded.log_density(points.rows()).unwrap(), log_p, "{what}");
+            assert_eq!(loaded.sample(5, 9).unwrap(), drawn, "{what}");
+            assert_eq!(loaded.settings().unwrap(), model.settings().unwrap(), "{what}");
+            // Fitted again: the same bits.
+            let again = fit().run(&points).unwrap().model;
+            assert_eq!(again.log_density(points.rows()).unwrap(), log_p, "{what}");
+            let options = EvaluationOptions {
+                bound_points: 2,
+                kelbo_paths: 4,
+                mass_points: 200,
+                ..Default::default()
+            };
+            let test = points.select(&[0, 1, 2, 3]).unwrap();
+            let found = evaluate(
+                model.as_ref(),
+                &test,
+                Baselines::default(),
+                &options,
+                0,
+                &Watch::default(),
+            )
+            .unwrap();
+            assert_eq!((found.n, found.method.as_str()), (4, name));
+            let nll = -log_p[..4].iter().sum::<f64>() / 4.0;
+            assert!((found.nll - nll).abs() < 1e-9, "{what}: {} {nll}", found.nll);
+        }
+        assert!(supported >= 3, "{name} knows {supported} of the manifolds");
+    }
+}
+
+/// A run that is stopped in the middle and goes on in another process ends in the same bits.
+#[test]
+fn a_run_goes_on_from_its_checkpoint() {
+    let points = points_on("sphere:2", 80);
+    let request = quick("rdm");
+    for method in METHODS {
+        let request =
+            if method.info().name == "rdm" { request.clone() } else { method.info().name.into() };
+        let task = || {
+            let rows: Vec<usize> = (0..70).collect();
+            let (train, validation) =
+                (points.select(&rows).unwrap(), points.select(&[70, 71, 72]).unwrap());
+            let geometry = Geometry::of(points.manifold()).unwrap();
+            Task::new(method, geometry, train, validation, 5, Watch::default()).unwrap()
+        };
+        let watch = Watch::default();
+        let mut whole = method.start(&task(), request.choices()).unwrap();
+        while !whole.is_done() {
+            whole.advance(&watch).unwrap();
+        }
+        let mut first = method.start(&task(), request.choices()).unwrap();
+        for _ in 0..17 {
+            if !first.is_done() {
+                first.advance(&watch).unwrap();
+            }
+        }
+        let (settings, files) = (first.settings().unwrap(), first.files().unwrap());
+        let checkpoint = first.checkpoint().unwrap();
+        let mut second = method.open(&task(), &settings, &files).unwrap();
+        if let Some(checkpoint) = checkpoint {
+            second.restore(&checkpoint).unwrap();
+        }
+        while !second.is_done() {
+            second.advance(&watch).unwrap();
+        }
+        let end = |run: &dyn manifusion::methods::Run| run.finish().unwrap().model.files().unwrap();
+        assert!(end(whole.as_ref()) == end(second.as_ref()), "{}", method.info().name);
+    }
+}
+
+/// Progress comes through a callback; stopping there leaves a usable model.
+#[test]
+fn a_callback_stops_a_training_and_leaves_a_model() {
+    let points = points_on("sphere:2", 100);
+    let seen = Arc::new(AtomicU64::new(0));
+    let counter = Arc::clone(&seen);
+    let done = Fit::new(small().guide(Guide::None).steps(100_000))
+        .progress(move |progress| {
+            if progress.stage == "training" {
+                counter.store(progress.done, Ordering::Relaxed);
+                assert_eq!(progress.total, 100_000);
+            }
+            match progress.stage {
+                "training" if progress.done >= 25 => ControlFlow::Break(()),
+                _ => ControlFlow::Continue(()),
+            }
+        })
+        .run(&points)
+        .unwrap();
+    assert_eq!(seen.load(Ordering::Relaxed), 25);
+    assert_eq!(done.outcome.steps, 25);
+    assert_eq!(done.outcome.validation_nll, None, "it was never validated");
+    let log_p = done.model.log_density(points.rows()).unwrap();
+    assert!(log_p.iter().all(|v| v.is_finite()));
+    assert_eq!(load_again(done.model.as_ref()).log_density(points.rows()).unwrap(), log_p);
+}
+
+#[test]
+fn wrong_calls_get_one_clear_sentence() {
+    let points = points_on("sphere:2", 60);
+    let sentence =
+        |points: &Points, request: Request| fit(points, request).unwrap_err().to_string();
+    assert_eq!(sentence(&points, "kent".into()), "unknown method 'kent'; allowed: rdm, kernel");
+    let choices = json!({ "batchsize": 3 });
+    let request = Request::named("rdm", choices);
+    assert!(sentence(&points, request).starts_with("configuration: unknown field `batchsize`"),);
+    assert_eq!(
+        sentence(&points, Rdm::default().steps(0).into()),
+        "train.steps = 0 is not allowed; at least 1"
+    );
+    let weighted = points.clone().with_weights(vec![1.0; 60]).unwrap();
+    assert_eq!(
+        sentence(&weighted, "rdm".into()),
+        "method rdm does not take weights yet; leave them out"
+    );
+    let context = Context { names: vec!["depth".into()], values: vec![1.0; 60] };
+    let conditioned = points.clone().with_context(context).unwrap();
+    assert_eq!(
+        sentence(&conditioned, Kernel::default().into()),
+        "method kernel does not take context columns yet; leave them out"
+    );
+    let one = points.select(&[0]).unwrap();
+    assert_eq!(
+        sentence(&one, "kernel".into()),
+        "1 rows are too few: the parts would have 1, 0 and 0 rows, and each needs at least one"
+    );
+    let ellipsoid = points_on("level:x^2+y^2/4+z^2-1", 60);
+    assert_eq!(
+        sentence(&ellipsoid, "kernel".into()),
+        "method kernel is not known on level:x^2+y^2/4+z^2-1; it knows spheres, tori, SO(3), R^d, \
+         their products, and hyperbolic space"
+    );
+}
+
+fn leaves(prefix: &str, value: &Value, out: &mut BTreeSet<String>) {
+    for (key, value) in value.as_object().unwrap() {
+        let name = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
+        if value.is_object() { leaves(&name, value, out) } else { assert!(out.insert(name)) }
+    }
+}
+
+/// What the registry says of settings is what a run has, with nothing left open.
+#[test]
+fn the_registry_describes_every_setting() {
+    let points = points_on("sphere:2", 60);
+    for method in METHODS {
+        let info = method.info();
+        assert!(!info.help.is_empty() && !info.title.is_empty() && !info.manifolds.is_empty());
+        let model = fit(&points, quick(info.name)).unwrap();
+        let mut found = BTreeSet::new();
+        leaves("", &model.settings().unwrap(), &mut found);
+        let described: BTreeSet<String> = info
+            .settings
+            .iter()
+            .copied()
+            .flatten()
+            .map(|setting| {
+                assert!(setting.help.ends_with('.') && !setting.kind.is_empty(), "{setting:?}");
+                setting.name.to_owned()
+            })
+            .collect();
+        assert_eq!(found, described, "{}", info.name);
+    }
+}
+
+/// The JSON of an evaluation has the keys that [`METRICS`] explains, and comes back as it was.
+#[test]
+fn an_evaluation_survives_its_json() {
+    let points = points_on("sphere:2", 60);
+    let model = fit(&points, "kernel").unwrap();
+    let options = EvaluationOptions::default();
+    let found =
+        evaluate(model.as_ref(), &points, Baselines::default(), &options, 0, &Watch::default())
+            .unwrap();
+    let text = serde_json::to_string(&found).unwrap();
+    let json: Value = serde_json::from_str(&text).unwrap();
+    for metric in METRICS {
+        let optional = metric.key == "stopped";
+        assert!(optional || json.get(metric.key).is_some(), "{}", metric.key);
+    }
+    assert_eq!(json.as_object().unwrap().len(), METRICS.len() - 1);
+    let back: manifusion::evaluation::Evaluation = serde_json::from_str(&text).unwrap();
+    assert_eq!(back, found);
+    assert!((found.mass.unwrap() - 1.0).abs() < 0.02, "{:?}", found.mass);
+}
+
+/// Groups stay together when a fit holds points out.
+#[test]
+fn held_out_points_are_whole_groups() {
+    let points = points_on("sphere:2", 200);
+    let names: Vec<String> = (0..200).map(|i| format!("g{}", i / 10)).collect();
+    let points = points.with_groups(names).unwrap();
+    let (kept, held_out) = manifusion::points::hold_out(&points, 0.1, 4).unwrap();
+    let groups = |rows: &[usize]| rows.iter().map(|i| i / 10).collect::<BTreeSet<_>>();
+    assert!(groups(&kept).is_disjoint(&groups(&held_out)));
+    assert_eq!((kept.len(), held_out.len()), (180, 20));
+    let first = Rows::new(points.coordinates(), 3).unwrap();
+    assert_eq!(points.first_rows(7).len(), 7);
+    assert_eq!(first.range(3..5).unwrap().row(0), points.rows().row(3));
+    assert!(first.range(199..201).is_err());
+}

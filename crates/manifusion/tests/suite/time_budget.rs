@@ -1,0 +1,139 @@
+//! A run with a budget of time ends with it, whatever its pace does. Work is sleeping here, so that
+//! the load of the machine hardly counts.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use manifusion::Points;
+use manifusion::checkpoint::{Arrays, Checkpoint};
+use manifusion::density::Density;
+use manifusion::error::SolveError;
+use manifusion::manifold::{Manifold, parse};
+use manifusion::nn::{Mlp, NetConfig};
+use manifusion::rows::Rows;
+use manifusion::train::{
+    Learner, LoopSettings, NetworkRun, Outcome, RestoreError, StepReport, TimeReport, TrainError,
+};
+use manifusion::watch::Watch;
+
+/// Sleeps instead of learning: `pace(step)` seconds a step, `validation` seconds a validation.
+struct Sleeper {
+    pace: fn(u64) -> f64,
+    validation: f64,
+    step: u64,
+    weights: Vec<f32>,
+}
+
+#[derive(Debug)]
+struct SleepingDensity {
+    manifold: Arc<dyn Manifold>,
+    seconds: f64,
+}
+
+impl Density for SleepingDensity {
+    fn manifold(&self) -> &Arc<dyn Manifold> {
+        &self.manifold
+    }
+
+    fn log_density(&self, x: Rows<'_>) -> Result<Vec<f64>, SolveError> {
+        std::thread::sleep(Duration::from_secs_f64(self.seconds));
+        Ok(vec![0.0; x.len()])
+    }
+
+    fn sample(&self, _n: usize, _seed: u64) -> Result<Vec<f64>, SolveError> {
+        Ok(Vec::new())
+    }
+}
+
+impl Learner for Sleeper {
+    fn step(&mut self) -> Result<StepReport, TrainError> {
+        std::thread::sleep(Duration::from_secs_f64((self.pace)(self.step)));
+        self.step += 1;
+        let times = TimeReport::default();
+        Ok(StepReport { step: self.step, loss: 1.0, gradient: 1.0, times, skipped: 0 })
+    }
+
+    fn steps_done(&self) -> u64 {
+        self.step
+    }
+
+    fn set_total_steps(&mut self, _total: u64) {}
+
+    fn averaged_weights(&self) -> &[f32] {
+        &self.weights
+    }
+
+    fn density(&self, _tolerance: f64) -> Result<Box<dyn Density>, TrainError> {
+        let manifold = parse("sphere:1").unwrap();
+        Ok(Box::new(SleepingDensity { manifold, seconds: self.validation }))
+    }
+
+    fn checkpoint(&self, _own: Arrays) -> Checkpoint<f32> {
+        let net = NetConfig { ambient_dim: 2, depth: 1, width: 4, ..NetConfig::default() };
+        Checkpoint::new(Mlp::new(net, 0).unwrap())
+    }
+
+    fn restore(&mut self, _checkpoint: Checkpoint<f32>) -> Result<Arrays, RestoreError> {
+        Ok(Arrays::default())
+    }
+}
+
+/// Runs for a budget of 4 seconds that was planned as 1000 steps; how it ended, and the share of
+/// the time that went into validations.
+fn run(pace: fn(u64) -> f64, validation: f64, validations: u64) -> (Outcome, f64) {
+    let settings = LoopSettings { steps: 1000, seconds: 4.0, validations, patience: u64::MAX };
+    let points = Points::new("sphere:1", [1.0, 0.0]).unwrap();
+    let learner = Sleeper { pace, validation, step: 0, weights: vec![0.0] };
+    let mut run = NetworkRun::new(learner, settings, points, 0.0);
+    let (watch, mut validating) = (Watch::default(), 0.0);
+    while !run.is_done() {
+        let start = Instant::now();
+        let rows = run.advance(&watch).unwrap();
+        if rows.iter().any(|row| row.validation_nll.is_some()) {
+            validating += start.elapsed().as_secs_f64();
+        }
+    }
+    (run.finish().unwrap().1, validating / 4.0)
+}
+
+#[test]
+fn a_budget_is_kept_whatever_the_pace_does() {
+    let cases: [(fn(u64) -> f64, f64, u64); 5] = [
+        // As planned.
+        (|_| 0.0035, 0.02, 20),
+        // Twice as slow as planned, and three times as fast.
+        (|_| 0.008, 0.02, 20),
+        (|_| 0.0012, 0.02, 20),
+        // Another load from the middle on.
+        (|step| if step < 500 { 0.003 } else { 0.007 }, 0.02, 20),
+        // Validations that take far longer than planned.
+        (|_| 0.003, 0.4, 20),
+    ];
+    std::thread::scope(|scope| {
+        let runs = cases
+            .map(|(pace, validation, count)| scope.spawn(move || run(pace, validation, count)));
+        for (case, run) in runs.into_iter().enumerate() {
+            let (outcome, validating) = run.join().unwrap();
+            let share = outcome.train_seconds / 4.0;
+            assert!((0.9..1.1).contains(&share), "case {case}: {share} of the budget, {outcome:?}");
+            assert!(validating <= 0.27, "case {case}: validations took {validating}");
+            assert!(outcome.validation_nll.is_some());
+        }
+    });
+}
+
+/// Without a budget the number of steps is what was asked for.
+#[test]
+fn steps_are_steps() {
+    let settings =
+        LoopSettings { steps: 250, seconds: f64::INFINITY, validations: 3, patience: u64::MAX };
+    let points = Points::new("sphere:1", [1.0, 0.0]).unwrap();
+    let learner = Sleeper { pace: |_| 0.0, validation: 0.0, step: 0, weights: vec![0.0] };
+    let mut run = NetworkRun::new(learner, settings, points, 0.0);
+    while !run.is_done() {
+        run.advance(&Watch::default()).unwrap();
+    }
+    let (_, outcome) = run.finish().unwrap();
+    assert_eq!((outcome.steps, outcome.budget_seconds), (250, None));
+    assert_eq!(outcome.first_planned_steps, None);
+}
