@@ -86,6 +86,11 @@ pub use report::{ReportInput, report_html, write_report};
 pub use rotation::{axis_angle, bunge_angles};
 pub use source::{Measure, Options, PictureKind, PlotSource, Value};
 
+/// The examples of the page on extension points, run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/extending.md")]
+pub struct ExtensionPoints;
+
 /// Draws a picture of a density.
 ///
 /// The width is checked before the density is evaluated, which can take long.
