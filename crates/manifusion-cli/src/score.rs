@@ -80,7 +80,7 @@ fn score(run: &StoredRun, rows: &NewRows, output: &Output) -> Result<Vec<f64>> {
     while log_p.len() < x.len() {
         let done = log_p.len();
         let block = x.range(done..(done + BLOCK).min(x.len()))?;
-        let scored = || model.score(block, tolerance);
+        let scored = || model.log_density_to(block, tolerance);
         match output.watch.part("likelihood", x.len() as u64, done as u64, scored) {
             Ok(scored) => log_p.extend(scored.log_p),
             Err(SolveError::Stopped) => break,

@@ -53,7 +53,7 @@ pub(crate) struct Args {
 
 /// The names of all methods, from the registry.
 fn methods() -> PossibleValuesParser {
-    let values = METHODS.map(|method| {
+    let values = METHODS.iter().map(|method| {
         let info = method.info();
         PossibleValue::new(info.name).help(info.help)
     });

@@ -98,6 +98,12 @@ pub enum RunError {
         /// The file.
         path: PathBuf,
     },
+    /// A model that could not be loaded again.
+    #[error("the model has {what}, which a folder cannot keep; save its files yourself")]
+    NotLoadable {
+        /// What a folder cannot keep.
+        what: &'static str,
+    },
     /// Settings that make no sense.
     #[error("{0}")]
     Settings(String),

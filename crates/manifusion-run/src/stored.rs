@@ -3,14 +3,16 @@
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use manifusion::checkpoint::{Arrays, Checkpoint};
+use manifusion::checkpoint::Arrays;
 use manifusion::data::Synthetic;
+use manifusion::error::SolveError;
 use manifusion::evaluation::{Baselines, Evaluation, EvaluationOptions, evaluate};
 use manifusion::manifold::parse;
 use manifusion::methods::{CHECKPOINT_FILE, Fitted, Geometry, MODEL_FILE, read_mixture};
 use manifusion::mixture::KernelMixture;
 use manifusion::points::{Points, Split, SplitPart};
 use manifusion::prior::stored_prior;
+use manifusion::rng::Streams;
 use manifusion::train::{MetricsRow, Outcome};
 use manifusion::watch::Watch;
 use manifusion_io::{Column, point_columns};
@@ -178,12 +180,8 @@ impl StoredRun {
     /// The step of the last checkpoint, of how many; none before the first, and for a run without steps.
     pub fn progress(&self) -> Result<Option<(u64, u64)>, RunError> {
         let Some(bytes) = self.dir.bytes(CHECKPOINT_FILE)? else { return Ok(None) };
-        let checkpoint = Checkpoint::<f32>::from_bytes(&bytes)
-            .map_err(|source| RunError::Damaged { path: self.dir.file(CHECKPOINT_FILE), source })?;
-        let number = |name: &str| checkpoint.extra.get(name).and_then(Json::as_u64);
-        let planned = || self.settings.section.pointer("/train/steps").and_then(Json::as_u64);
-        let total = number("planned_steps").or_else(planned);
-        Ok(number("step").map(|step| (step, total.unwrap_or(step))))
+        let steps = self.settings.method()?.steps_of(&self.settings.section, &bytes);
+        steps.map_err(|error| self.dir.located(error))
     }
 
     /// How the run ended; none before that.
@@ -279,12 +277,30 @@ pub fn save(model: &dyn Fitted, seed: u64, path: &Path) -> Result<(), RunError> 
         evaluate: EvaluationOptions::default(),
         section: model.settings()?,
     };
-    // What cannot be read again must not be written.
-    parse(&settings.manifold)?;
+    check_loadable(model, &settings)?;
     let dir = RunDir::create(path)?;
     write_prior(&dir, model.prior().as_ref())?;
     write_model(&dir, model)?;
     dir.write(CONFIG, settings.to_toml()?.as_bytes())
+}
+
+/// What cannot be read again must not be written: an error for a model whose manifold, method or prior
+/// [`load`] could not make.
+fn check_loadable(model: &dyn Fitted, settings: &RunSettings) -> Result<(), RunError> {
+    let manifold = parse(&settings.manifold)?;
+    if settings.method()?.info() != model.info() || !model.files()?.contains_key(MODEL_FILE) {
+        return Err(RunError::NotLoadable { what: "a method that is not in the registry" });
+    }
+    let (own, stored) = (model.prior(), stored_prior(&manifold, &model.prior().to_tensors())?);
+    let mut x = vec![0.0; manifold.ambient_dim()];
+    for row in 0..16 {
+        let mut stream = Streams::new(0, "same-prior").stream(row, 0);
+        own.sample(&mut stream, &mut x).map_err(SolveError::at(row as usize, 0.0))?;
+        if own.log_density(&x).to_bits() != stored.log_density(&x).to_bits() {
+            return Err(RunError::NotLoadable { what: "a prior of its own" });
+        }
+    }
+    Ok(())
 }
 
 /// The model of a folder, of [`save`] or of a finished run.

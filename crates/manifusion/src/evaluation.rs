@@ -217,7 +217,7 @@ pub fn evaluate(
 ) -> Result<Evaluation, SolveError> {
     let start = Instant::now();
     let (x, manifold) = (points.rows(), model.manifold().as_ref());
-    let scored = watch.stage("likelihood", || model.score(x, options.tolerance))?;
+    let scored = watch.stage("likelihood", || model.log_density_to(x, options.tolerance))?;
     let values = negated(&scored.log_p);
     let nll = mean(&values);
     let interval = bootstrap_interval(&values, 0.95, options.bootstrap, seed);
@@ -324,7 +324,7 @@ fn add_mass(
         return Ok(());
     }
     let density = AtTolerance { model, tolerance: options.tolerance };
-    let proposal = model.proposal()?;
+    let proposal = model.mass_proposal()?;
     let near = proposal.as_deref().or(kernel.map(|kernel| kernel as &dyn Density));
     let (prior, budget) = (model.prior().as_ref(), options.mass_points);
     let mass = watch.stage("mass", || total_mass(&density, near, prior, budget, seed))?;
@@ -350,7 +350,7 @@ impl Density for AtTolerance<'_> {
     }
 
     fn log_density(&self, x: Rows<'_>) -> Result<Vec<f64>, SolveError> {
-        Ok(self.model.score(x, self.tolerance)?.log_p)
+        Ok(self.model.log_density_to(x, self.tolerance)?.log_p)
     }
 
     fn sample(&self, n: usize, seed: u64) -> Result<Vec<f64>, SolveError> {

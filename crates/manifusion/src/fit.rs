@@ -10,7 +10,7 @@ use crate::methods::{Finished, FitError, Fitted, Geometry, Method, Run, Task};
 use crate::mixture::{KernelMixture, MixtureOptions};
 use crate::parallel::in_pool;
 use crate::points::{Points, hold_out};
-use crate::prior::Prior;
+use crate::prior::{Prior, check_width};
 use crate::train::MetricsRow;
 use crate::watch::{Progress, Watch};
 
@@ -108,6 +108,7 @@ impl Task {
         watch: Watch,
     ) -> Result<Self, FitError> {
         let began = Instant::now();
+        check_width(geometry.manifold.as_ref(), geometry.prior.as_ref())?;
         method.supports(&geometry)?;
         method.accepts(&train)?;
         let Geometry { manifold, prior } = geometry.clone();

@@ -1,15 +1,50 @@
 //! What a folder keeps, and what is read of it.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
+use manifusion::error::PointError;
 use manifusion::evaluation::EvaluationOptions;
+use manifusion::fit::Fit;
 use manifusion::methods::Kernel;
 use manifusion::points::SplitPart;
+use manifusion::prior::{Langevin, Prior, StandardNormal};
+use manifusion::rng::Stream;
 use manifusion::watch::Watch;
 use manifusion::{Points, fit};
 use manifusion_run::{Config, NewRows, RowsRequest, StoredRun, Trained, load, resume, save, train};
 
 use crate::{SMALL, train_in};
+
+/// A standard normal around another place.
+#[derive(Debug)]
+struct Shifted(StandardNormal);
+
+impl Prior for Shifted {
+    fn log_density(&self, x: &[f64]) -> f64 {
+        self.0.log_density(&x.iter().map(|x| x - 1.0).collect::<Vec<_>>())
+    }
+
+    fn sample(&self, stream: &mut Stream, x: &mut [f64]) -> Result<(), PointError> {
+        self.0.sample(stream, x)?;
+        x.iter_mut().for_each(|x| *x += 1.0);
+        Ok(())
+    }
+
+    fn drift(&self, x: &[f64], u: &mut [f64]) {
+        for (x, u) in x.iter().zip(u) {
+            *u = 0.5 * (1.0 - x);
+        }
+    }
+
+    fn drift_divergence(&self, x: &[f64]) -> f64 {
+        self.0.drift_divergence(x)
+    }
+
+    fn langevin(&self) -> Langevin {
+        self.0.langevin()
+    }
+}
 
 /// The uniform prior of a level set comes from a Markov chain of seconds: it is run once, and kept.
 #[test]
@@ -76,6 +111,12 @@ fn a_fitted_model_is_saved_and_loaded() {
     let log_p = model.log_density(points.rows()).unwrap();
     assert_eq!(loaded.log_density(points.rows()).unwrap(), log_p);
     assert_eq!(loaded.info().name, "kernel");
+    // A prior that the folder would not keep makes another density: refused.
+    let plane = Points::synthetic("plane-moons", 60, 1).unwrap();
+    let shifted = Arc::new(Shifted(StandardNormal::new(2)));
+    let own = Fit::new("kernel").prior(shifted).run(&plane).unwrap().model;
+    let error = save(own.as_ref(), 0, &folder.path().join("own")).unwrap_err().to_string();
+    assert!(error.starts_with("the model has a prior of its own, which a folder"), "{error}");
     assert!(
         save(model.as_ref(), 0, &path).unwrap_err().to_string().contains("already holds a run")
     );

@@ -157,7 +157,7 @@ impl Fitted for FittedKernel {
         self.mixture.sample_from(options.first_row, n, options.seed)
     }
 
-    fn proposal(&self) -> Result<Option<Arc<dyn Density>>, SolveError> {
+    fn mass_proposal(&self) -> Result<Option<Arc<dyn Density>>, SolveError> {
         Ok(Some(Arc::new(self.mixture.widened(WIDENED)?)))
     }
 

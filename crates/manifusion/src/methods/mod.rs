@@ -35,14 +35,14 @@ use crate::train::{MetricsRow, Outcome, RestoreError, TrainError};
 use crate::watch::Watch;
 
 /// Every method, the default first.
-pub static METHODS: [&dyn Method; 2] = [&rdm::RdmMethod, &KernelMethod];
+pub static METHODS: &[&dyn Method] = &[&rdm::RdmMethod, &KernelMethod];
 
 /// The method of a name.
 pub fn method(name: &str) -> Result<&'static dyn Method, FitError> {
     let found = METHODS.iter().find(|method| method.info().name == name);
     found.copied().ok_or_else(|| FitError::UnknownMethod {
         name: name.to_owned(),
-        allowed: METHODS.map(|method| method.info().name).join(", "),
+        allowed: METHODS.iter().map(|method| method.info().name).collect::<Vec<_>>().join(", "),
     })
 }
 
@@ -292,6 +292,15 @@ pub trait Method: Debug + Send + Sync {
         self.start(task, settings)
     }
 
+    /// Steps done and steps in all of a run that left this checkpoint; none for a method without steps.
+    fn steps_of(
+        &self,
+        _settings: &Json,
+        _checkpoint: &[u8],
+    ) -> Result<Option<(u64, u64)>, FitError> {
+        Ok(None)
+    }
+
     /// What a finished run left.
     fn load(
         &self,
@@ -431,7 +440,7 @@ pub enum LikelihoodKind {
 
 /// Log-densities, and what they took.
 #[derive(Clone, Debug)]
-pub struct Scored {
+pub struct LogDensities {
     /// log p(x) of every row, in nats.
     pub log_p: Vec<f64>,
     /// Evaluations of the model per row.
@@ -459,7 +468,7 @@ pub trait Fitted: Density {
     /// Its settings, nothing left open.
     fn settings(&self) -> Result<Json, FitError>;
 
-    /// What [`Method::load`] needs beside them.
+    /// What [`Method::load`] needs beside them; [`MODEL_FILE`] is among them.
     fn files(&self) -> Result<FileMap, FitError>;
 
     /// The prior of its manifold.
@@ -476,8 +485,8 @@ pub trait Fitted: Density {
     }
 
     /// log p of every row, to a tolerance where it is not a formula.
-    fn score(&self, x: Rows<'_>, _tolerance: f64) -> Result<Scored, SolveError> {
-        Ok(Scored { log_p: self.log_density(x)?, evaluations: 1.0 })
+    fn log_density_to(&self, x: Rows<'_>, _tolerance: f64) -> Result<LogDensities, SolveError> {
+        Ok(LogDensities { log_p: self.log_density(x)?, evaluations: 1.0 })
     }
 
     /// `n` draws in a given way. A density that is sampled exactly has only one way.
@@ -498,7 +507,7 @@ pub trait Fitted: Density {
     }
 
     /// A density that is nowhere small beside this one, to check its mass with.
-    fn proposal(&self) -> Result<Option<Arc<dyn Density>>, SolveError> {
+    fn mass_proposal(&self) -> Result<Option<Arc<dyn Density>>, SolveError> {
         Ok(self.reference())
     }
 
@@ -530,7 +539,7 @@ impl Density for WithOptions {
     }
 
     fn log_density(&self, x: Rows<'_>) -> Result<Vec<f64>, SolveError> {
-        Ok(self.model.score(x, self.tolerance)?.log_p)
+        Ok(self.model.log_density_to(x, self.tolerance)?.log_p)
     }
 
     fn sample(&self, n: usize, seed: u64) -> Result<Vec<f64>, SolveError> {

@@ -11,7 +11,7 @@ pub use duplicates::{DuplicateReport, duplicates};
 pub use split::{Split, SplitError, SplitPart, SplitSettings, hold_out};
 
 use crate::data::Synthetic;
-use crate::error::{ShapeError, SolveError, SpecError};
+use crate::error::{PointError, ShapeError, SpecError};
 use crate::manifold::{Manifold, parse};
 use crate::rows::Rows;
 
@@ -22,9 +22,20 @@ pub enum PointsError {
     /// A manifold or a generated set that is not known.
     #[error(transparent)]
     Spec(#[from] SpecError),
-    /// A row that is not on the manifold, or coordinates that do not fill rows.
+    /// A row that is not on the manifold.
+    #[error("row {row}: {source}")]
+    Point {
+        /// The row.
+        row: usize,
+        /// What is wrong with it.
+        source: PointError,
+    },
+    /// Coordinates that do not fill rows.
     #[error(transparent)]
-    Rows(#[from] SolveError),
+    Shape(#[from] ShapeError),
+    /// A generated set that could not be drawn.
+    #[error("drawing a generated set: {0}")]
+    Generated(PointError),
     /// One weight, group or row of context per point is needed.
     #[error("there are {found} {what} for {points} points")]
     Count {
@@ -72,9 +83,9 @@ impl Points {
     ) -> Result<Self, PointsError> {
         let coordinates = coordinates.into();
         let m = manifold.ambient_dim();
-        let rows = Rows::new(&coordinates, m).map_err(SolveError::from)?;
+        let rows = Rows::new(&coordinates, m)?;
         for (row, x) in rows.rows().enumerate() {
-            manifold.check_point(x).map_err(SolveError::at(row, 0.0))?;
+            manifold.check_point(x).map_err(|source| PointsError::Point { row, source })?;
         }
         Ok(Self { manifold, coordinates, weights: None, groups: None, context: None })
     }
@@ -87,7 +98,7 @@ impl Points {
     /// `n` points of a generated set such as `sphere-mixture` ([`crate::data::SYNTHETIC_NAMES`]).
     pub fn synthetic(name: &str, n: usize, seed: u64) -> Result<Self, PointsError> {
         let set = Synthetic::new(name)?;
-        let drawn = set.sample(n, seed).map_err(SolveError::at(0, 0.0))?;
+        let drawn = set.sample(n, seed).map_err(PointsError::Generated)?;
         Self::on(Arc::clone(set.manifold()), drawn)
     }
 
@@ -222,10 +233,7 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_refused_with_its_numbers() {
         let error = Points::new("sphere:1", [1.0, 0.1]).unwrap_err().to_string();
-        assert!(
-            error.starts_with("row 0 at time 0.000000e0: the point is off sphere:1"),
-            "{error}"
-        );
+        assert!(error.starts_with("row 0: the point is off sphere:1"), "{error}");
         let sentence = |e: Result<Points, PointsError>| e.unwrap_err().to_string();
         assert_eq!(sentence(points().with_weights(vec![1.0])), "there are 1 weights for 3 points");
         assert_eq!(

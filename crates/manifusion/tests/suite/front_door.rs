@@ -156,7 +156,7 @@ fn a_run_goes_on_from_its_checkpoint() {
             let (train, validation) =
                 (points.select(&rows).unwrap(), points.select(&[70, 71, 72]).unwrap());
             let geometry = Geometry::of(points.manifold()).unwrap();
-            Task::new(method, geometry, train, validation, 5, Watch::default()).unwrap()
+            Task::new(*method, geometry, train, validation, 5, Watch::default()).unwrap()
         };
         let watch = Watch::default();
         let mut whole = method.start(&task(), request.choices()).unwrap();
@@ -234,6 +234,9 @@ fn wrong_calls_get_one_clear_sentence() {
         sentence(&conditioned, Kernel::default().into()),
         "method kernel does not take context columns yet; leave them out"
     );
+    let prior = Arc::new(manifusion::prior::StandardNormal::new(2));
+    let error = Fit::new("kernel").prior(prior).run(&points).unwrap_err().to_string();
+    assert_eq!(error, "the prior's points have 2 numbers, those of sphere:2 have 3");
     let one = points.select(&[0]).unwrap();
     assert_eq!(
         sentence(&one, "kernel".into()),

@@ -14,8 +14,8 @@ use crate::likelihood::{BoundOptions, Bounds, bounds};
 use crate::manifold::Manifold;
 use crate::methods::kernel::write_mixture;
 use crate::methods::{
-    FileMap, FitError, Fitted, Geometry, LikelihoodKind, MODEL_FILE, MethodInfo, ModelFacts,
-    Scored, write_settings,
+    FileMap, FitError, Fitted, Geometry, LikelihoodKind, LogDensities, MODEL_FILE, MethodInfo,
+    ModelFacts, write_settings,
 };
 use crate::mixture::{Guide as MixtureScore, KernelMixture};
 use crate::model::Diffusion;
@@ -75,7 +75,7 @@ impl Density for FittedRdm {
     }
 
     fn log_density(&self, x: Rows<'_>) -> Result<Vec<f64>, SolveError> {
-        Ok(self.score(x, TOLERANCE)?.log_p)
+        Ok(self.log_density_to(x, TOLERANCE)?.log_p)
     }
 
     fn sample(&self, n: usize, seed: u64) -> Result<Vec<f64>, SolveError> {
@@ -119,12 +119,12 @@ impl Fitted for FittedRdm {
         LikelihoodKind::Ode
     }
 
-    fn score(&self, x: Rows<'_>, tolerance: f64) -> Result<Scored, SolveError> {
+    fn log_density_to(&self, x: Rows<'_>, tolerance: f64) -> Result<LogDensities, SolveError> {
         self.diffusion.check()?;
         let flow = self.diffusion.flow(FlowOptions::with_tolerance(tolerance));
         let found = flow.log_density_with_stats(x)?;
         let evaluations = found.stats.evaluations as f64 / x.len() as f64;
-        Ok(Scored { log_p: found.log_p, evaluations })
+        Ok(LogDensities { log_p: found.log_p, evaluations })
     }
 
     fn sample_with(&self, n: usize, options: &SampleOptions) -> Result<Vec<f64>, SolveError> {

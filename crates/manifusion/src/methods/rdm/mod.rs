@@ -104,6 +104,13 @@ impl Method for RdmMethod {
         Ok(Box::new(RdmRun::new(task, settings, guide)?))
     }
 
+    fn steps_of(&self, settings: &Json, checkpoint: &[u8]) -> Result<Option<(u64, u64)>, FitError> {
+        let planned = stored_settings(settings)?.train.steps;
+        let checkpoint = read_checkpoint(CHECKPOINT_FILE, checkpoint)?;
+        let number = |name: &str| checkpoint.extra.get(name).and_then(Json::as_u64);
+        Ok(number("step").map(|step| (step, number("planned_steps").unwrap_or(planned))))
+    }
+
     fn load(
         &self,
         geometry: &Geometry,
