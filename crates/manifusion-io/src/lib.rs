@@ -32,5 +32,5 @@ pub use error::{BadRows, DataError, IoError};
 pub use form::{Form, Forms, TOLERANCE};
 pub use table::{
     Column, FileFormat, Limits, Table, Values, is_decoding, read_as_written, read_table,
-    table_from_bytes, table_to_bytes, write_table,
+    structured_npy, table_from_bytes, table_to_bytes, write_table,
 };

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use manifusion::error::{ShapeError, SolveError};
+use manifusion_io::DataError;
 use thiserror::Error;
 
 /// Why a picture, an export or a report could not be made.
@@ -95,6 +96,9 @@ pub enum PlotError {
     /// Points of the wrong shape.
     #[error(transparent)]
     Shape(#[from] ShapeError),
+    /// A grid that cannot be written as a table.
+    #[error(transparent)]
+    Table(#[from] DataError),
     /// The picture could not be turned into pixels.
     #[error("the picture cannot be rasterised: {0}")]
     Raster(String),

@@ -1,12 +1,12 @@
 //! A density on a grid: evaluated once in one batch, read by pictures, exports and the report.
 
 use std::f64::consts::TAU;
-use std::fmt::Write as _;
 use std::path::Path;
 
 use manifusion::density::Density;
 use manifusion::manifold::{Family, Hyperboloid, Metric};
 use manifusion::rows::Rows;
+use manifusion_io::{Column, FileFormat, structured_npy, table_to_bytes};
 
 use crate::error::{PlotError, Result, write_file};
 use crate::source::{Measure, Options, PictureKind, PlotSource};
@@ -405,56 +405,35 @@ impl Grid {
         shares.iter().map(|share| level_at(&steps, *share)).collect()
     }
 
+    /// Both coordinates, log-density, density and volume of each cell.
+    fn columns(&self) -> Vec<Column> {
+        let (x, y) = cells(&self.x, &self.y).unzip();
+        vec![
+            Column::numbers(&self.x.name, x),
+            Column::numbers(&self.y.name, y),
+            Column::numbers("log_density", self.log_density.clone()),
+            Column::numbers("density", self.log_density.iter().map(|log_p| log_p.exp()).collect()),
+            Column::numbers("cell_volume", self.volume.clone()),
+        ]
+    }
+
     /// The grid as CSV: both coordinates, log-density, density and volume of each cell.
-    pub fn to_csv(&self) -> String {
-        let mut out = format!("{},{},log_density,density,cell_volume\n", self.x.name, self.y.name);
-        for (i, x, y) in self.points() {
-            let (log_p, volume) = (self.log_density[i], self.volume[i]);
-            let _ = writeln!(out, "{x},{y},{log_p},{},{volume}", log_p.exp());
-        }
-        out
+    pub fn to_csv(&self) -> Result<Vec<u8>> {
+        Ok(table_to_bytes(&self.columns(), FileFormat::Csv)?)
     }
 
     /// The grid as a NumPy file: a structured array of `y.len` × `x.len` with the fields of the CSV.
-    pub fn to_npy(&self) -> Vec<u8> {
-        let fields: Vec<String> =
-            [&self.x.name, &self.y.name, "log_density", "density", "cell_volume"]
-                .iter()
-                .map(|name| format!("('{}', '<f8')", name.replace(['\\', '\''], "_")))
-                .collect();
-        let dictionary = format!(
-            "{{'descr': [{}], 'fortran_order': False, 'shape': ({}, {}), }}",
-            fields.join(", "),
-            self.y.len,
-            self.x.len
-        );
-        // Version 3 is UTF-8; magic, version and length take 12 bytes, and all together a multiple of 64.
-        let padded = (12 + dictionary.len() + 1).next_multiple_of(64) - 12;
-        let mut out = b"\x93NUMPY\x03\x00".to_vec();
-        out.extend((padded as u32).to_le_bytes());
-        out.extend(dictionary.as_bytes());
-        out.resize(12 + padded - 1, b' ');
-        out.push(b'\n');
-        for (i, x, y) in self.points() {
-            let log_p = self.log_density[i];
-            for value in [x, y, log_p, log_p.exp(), self.volume[i]] {
-                out.extend(value.to_le_bytes());
-            }
-        }
-        out
+    pub fn to_npy(&self) -> Result<Vec<u8>> {
+        Ok(structured_npy(&self.columns(), (self.y.len, self.x.len))?)
     }
 
     /// Writes `.csv` or `.npy`, by the ending of the name.
     pub fn save(&self, path: &Path) -> Result<()> {
         match path.extension().and_then(|e| e.to_str()).map(str::to_lowercase).as_deref() {
-            Some("csv") => write_file(path, self.to_csv().as_bytes()),
-            Some("npy") => write_file(path, &self.to_npy()),
+            Some("csv") => write_file(path, &self.to_csv()?),
+            Some("npy") => write_file(path, &self.to_npy()?),
             _ => Err(PlotError::Format { path: path.to_path_buf(), allowed: "FILE.csv, FILE.npy" }),
         }
-    }
-
-    fn points(&self) -> impl Iterator<Item = (usize, f64, f64)> + '_ {
-        cells(&self.x, &self.y).enumerate().map(|(i, (x, y))| (i, x, y))
     }
 }
 

@@ -350,6 +350,24 @@ pub fn write_table(path: &Path, columns: &[Column]) -> Result<(), IoError> {
 /// The bytes of a file with these columns.
 pub fn table_to_bytes(columns: &[Column], format: FileFormat) -> Result<Vec<u8>, DataError> {
     let rows = columns.first().and_then(Column::len).unwrap_or(0);
+    check_lengths(columns, rows)?;
+    match format {
+        FileFormat::Csv => text::write(columns, rows, b','),
+        FileFormat::Tsv => text::write(columns, rows, b'\t'),
+        FileFormat::Npy => npy::write(columns, rows),
+        FileFormat::Parquet => parquet::write(columns),
+    }
+}
+
+/// The bytes of a NumPy file with a structured array of `shape`, a field for every column; each
+/// column has the numbers of the array row by row.
+pub fn structured_npy(columns: &[Column], shape: (usize, usize)) -> Result<Vec<u8>, DataError> {
+    check_lengths(columns, shape.0 * shape.1)?;
+    npy::write_fields(columns, shape)
+}
+
+/// An error unless every column was read and has `rows` rows.
+fn check_lengths(columns: &[Column], rows: usize) -> Result<(), DataError> {
     for column in columns {
         match column.len() {
             Some(len) if len == rows => {}
@@ -363,10 +381,5 @@ pub fn table_to_bytes(columns: &[Column], format: FileFormat) -> Result<Vec<u8>,
             }
         }
     }
-    match format {
-        FileFormat::Csv => text::write(columns, rows, b','),
-        FileFormat::Tsv => text::write(columns, rows, b'\t'),
-        FileFormat::Npy => npy::write(columns, rows),
-        FileFormat::Parquet => parquet::write(columns),
-    }
+    Ok(())
 }

@@ -1,5 +1,7 @@
 //! NumPy's .npy: a magic number, a Python dictionary in text, and raw numbers.
 
+use half::f16;
+
 use super::{Column, FileFormat, Limits, Table, Values};
 use crate::error::DataError;
 
@@ -114,7 +116,7 @@ impl Number {
         }
         let bits = u64::from_le_bytes(word);
         match (self.kind, self.size) {
-            ('f', 2) => half_to_f64(bits as u16),
+            ('f', 2) => f16::from_bits(bits as u16).to_f64(),
             ('f', 4) => f64::from(f32::from_bits(bits as u32)),
             ('f', _) => f64::from_bits(bits),
             ('i', size) => {
@@ -124,17 +126,6 @@ impl Number {
             ('b', _) => f64::from(u8::from(bits != 0)),
             _ => bits as f64,
         }
-    }
-}
-
-fn half_to_f64(bits: u16) -> f64 {
-    let sign = if bits >> 15 == 1 { -1.0 } else { 1.0 };
-    let (exponent, fraction) = (i32::from(bits >> 10 & 0x1f), f64::from(bits & 0x3ff));
-    sign * match exponent {
-        0 => fraction * 2f64.powi(-24),
-        0x1f if fraction == 0.0 => f64::INFINITY,
-        0x1f => f64::NAN,
-        _ => (1.0 + fraction / 1024.0) * 2f64.powi(exponent - 15),
     }
 }
 
@@ -188,6 +179,29 @@ fn value_of<'a>(text: &'a str, key: &str) -> Result<&'a str, DataError> {
 
 /// One array of f64, little-endian, row by row.
 pub(super) fn write(columns: &[Column], rows: usize) -> Result<Vec<u8>, DataError> {
+    file(1, "'<f8'", (rows, columns.len()), columns)
+}
+
+/// A structured array of f64 with a field for every column, little-endian.
+pub(super) fn write_fields(
+    columns: &[Column],
+    shape: (usize, usize),
+) -> Result<Vec<u8>, DataError> {
+    let fields: Vec<String> = columns
+        .iter()
+        .map(|column| format!("('{}', '<f8')", column.name.replace(['\\', '\''], "_")))
+        .collect();
+    // Version 3, because names may have letters beyond ASCII.
+    file(3, &format!("[{}]", fields.join(", ")), shape, columns)
+}
+
+/// A file of the numbers of all columns, row by row.
+fn file(
+    version: u8,
+    descr: &str,
+    shape: (usize, usize),
+    columns: &[Column],
+) -> Result<Vec<u8>, DataError> {
     let numbers = columns
         .iter()
         .map(|column| match &column.values {
@@ -195,17 +209,22 @@ pub(super) fn write(columns: &[Column], rows: usize) -> Result<Vec<u8>, DataErro
             _ => Err(DataError::TextInNpy { column: column.name.clone() }),
         })
         .collect::<Result<Vec<_>, _>>()?;
-    let width = numbers.len();
-    let mut header =
-        format!("{{'descr': '<f8', 'fortran_order': False, 'shape': ({rows}, {width}), }}");
-    // The data begin at a multiple of 64 bytes: 10 before the header, a line end after it.
-    let padding = 63 - (10 + header.len()) % 64;
+    let mut header = format!(
+        "{{'descr': {descr}, 'fortran_order': False, 'shape': ({}, {}), }}",
+        shape.0, shape.1
+    );
+    // Magic number, version, and the header's length: two bytes in version 1, four later.
+    let length_bytes = if version == 1 { 2 } else { 4 };
+    let before = MAGIC.len() + 2 + length_bytes;
+    // The data begin at a multiple of 64 bytes, after a line end.
+    let padding = 63 - (before + header.len()) % 64;
     header.extend(std::iter::repeat_n(' ', padding));
     header.push('\n');
-    let mut bytes = Vec::with_capacity(10 + header.len() + 8 * rows * width);
+    let rows = numbers.first().map_or(0, |values| values.len());
+    let mut bytes = Vec::with_capacity(before + header.len() + 8 * rows * numbers.len());
     bytes.extend_from_slice(MAGIC);
-    bytes.extend_from_slice(&[1, 0]);
-    bytes.extend_from_slice(&(header.len() as u16).to_le_bytes());
+    bytes.extend_from_slice(&[version, 0]);
+    bytes.extend_from_slice(&(header.len() as u32).to_le_bytes()[..length_bytes]);
     bytes.extend_from_slice(header.as_bytes());
     for row in 0..rows {
         for values in &numbers {
@@ -221,6 +240,7 @@ mod tests {
 
     #[test]
     fn halves_and_signed_integers_decode() {
+        let half = Number::parse("<f2").unwrap();
         for (bits, value) in [
             (0x3c00u16, 1.0),
             (0xc000, -2.0),
@@ -229,9 +249,9 @@ mod tests {
             (0x7bff, 65504.0),
             (0x8000, -0.0),
         ] {
-            assert_eq!(half_to_f64(bits).to_bits(), value.to_bits());
+            assert_eq!(half.decode(&bits.to_le_bytes()).to_bits(), value.to_bits());
         }
-        assert!(half_to_f64(0x7c01).is_nan());
+        assert!(half.decode(&0x7c01u16.to_le_bytes()).is_nan());
         let big = Number::parse(">i2").unwrap();
         assert_eq!(big.decode(&[0xff, 0xfe]).to_bits(), (-2f64).to_bits());
         let little = Number::parse("<u4").unwrap();

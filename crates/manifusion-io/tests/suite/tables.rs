@@ -1,8 +1,8 @@
 //! Files of all formats, ours and those that NumPy and pyarrow wrote (`reference/io_golden.py`).
 
 use manifusion_io::{
-    Column, DataError, FileFormat, Limits, Table, Values, read_table, table_from_bytes,
-    table_to_bytes, write_table,
+    Column, DataError, FileFormat, Limits, Table, Values, read_table, structured_npy,
+    table_from_bytes, table_to_bytes, write_table,
 };
 use parquet::basic::Encoding;
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType};
@@ -323,4 +323,28 @@ fn what_cannot_be_written_is_said() {
         write_table(Path::new("points.xlsx"), &[numbers]).unwrap_err().to_string(),
         "points.xlsx: 'points.xlsx' has no extension that says a format; use .csv, .tsv, .npy or .parquet"
     );
+}
+
+#[test]
+fn structured_arrays_have_a_field_for_every_column() {
+    let columns = [
+        Column::numbers("a", vec![1.0, 2.0]),
+        Column::numbers("it's", vec![f64::NEG_INFINITY, 0.5]),
+    ];
+    let bytes = structured_npy(&columns, (1, 2)).unwrap();
+    let (header, data) = bytes.split_at(128);
+    assert_eq!(&header[..12], b"\x93NUMPY\x03\x00\x74\x00\x00\x00");
+    let text = std::str::from_utf8(&header[12..]).unwrap();
+    assert_eq!(
+        text.trim_end(),
+        "{'descr': [('a', '<f8'), ('it_s', '<f8')], 'fortran_order': False, 'shape': (1, 2), }"
+    );
+    assert!(text.ends_with(" \n"));
+    let numbers: Vec<f64> =
+        data.chunks_exact(8).map(|b| f64::from_le_bytes(b.try_into().unwrap())).collect();
+    assert_eq!(numbers, [1.0, f64::NEG_INFINITY, 2.0, 0.5]);
+    assert!(matches!(
+        structured_npy(&columns, (2, 2)),
+        Err(DataError::ColumnLength { found: 2, expected: 4, .. })
+    ));
 }

@@ -303,7 +303,7 @@ fn exports_hold_the_grid() {
     let density = Cap::new(0.0, 0.0, 3.0);
     let options = Options { evaluations: 200, ..Options::default() };
     let grid = Grid::new(&source(&density, None), &options).unwrap();
-    let csv = grid.to_csv();
+    let csv = String::from_utf8(grid.to_csv().unwrap()).unwrap();
     let mut lines = csv.lines();
     assert_eq!(lines.next(), Some("lon_deg,lat_deg,log_density,density,cell_volume"));
     let rows: Vec<Vec<f64>> =
@@ -312,7 +312,7 @@ fn exports_hold_the_grid() {
     let volume: f64 = rows.iter().map(|r| r[4]).sum();
     assert!((volume - 4.0 * PI).abs() < 1e-9, "{volume}");
 
-    let npy = grid.to_npy();
+    let npy = grid.to_npy().unwrap();
     assert_eq!(&npy[..8], b"\x93NUMPY\x03\x00");
     let header = u32::from_le_bytes(npy[8..12].try_into().unwrap()) as usize;
     assert_eq!((12 + header) % 64, 0);
