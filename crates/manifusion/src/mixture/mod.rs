@@ -11,6 +11,7 @@
 mod em;
 mod guide;
 mod heat;
+mod nearest;
 mod radial;
 mod space;
 mod sum;
@@ -21,6 +22,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub use guide::{Folds, Guide};
+pub use nearest::nearest_distances;
 
 use crate::density::Density;
 use crate::error::SolveError;

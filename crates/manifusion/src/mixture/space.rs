@@ -94,6 +94,14 @@ impl Space {
         Ok(Self { blocks, width, dim })
     }
 
+    /// Points of ℝ^d as they are.
+    pub(super) fn flat(dim: usize) -> Self {
+        let (shape, all) = (Shape::Flat { dim }, 0..dim);
+        let block =
+            Block { shape, ambient: all.clone(), inner: all.clone(), tangent: all, frame: 0 };
+        Self { blocks: vec![block], width: dim, dim }
+    }
+
     /// The shape, if there is one block.
     pub(super) fn only_shape(&self) -> Option<Shape> {
         match &self.blocks[..] {

@@ -299,8 +299,34 @@ impl Tree {
 
     /// Squared distance from point `i` to the nearest other point, in metric coordinates.
     pub(super) fn nearest2(&self, metric: &[f64], width: usize, i: usize) -> f64 {
-        let means = &self.means;
+        self.nearest_leaf(&metric[i * width..(i + 1) * width], |points, apart| {
+            let own = points.iter().any(|&j| j as usize == i);
+            (points.len() > usize::from(own)).then_some(apart * apart)
+        })
+    }
+
+    /// Squared distance from point `i` to the nearest one that is farther than `coincident` (squared).
+    pub(super) fn nearest_distinct2(
+        &self,
+        metric: &[f64],
+        width: usize,
+        i: usize,
+        coincident: f64,
+    ) -> f64 {
         let x = &metric[i * width..(i + 1) * width];
+        self.nearest_leaf(x, |points, _| {
+            // From the point itself: a mean of equal numbers may be off by a rounding.
+            let at = points[0] as usize * width;
+            let y = &metric[at..at + width];
+            let square = x.iter().zip(y).map(|(x, y)| (x - y) * (x - y)).sum::<f64>();
+            (square > coincident).then_some(square)
+        })
+    }
+
+    /// The least of what `leaf` makes of the leaves' points and their distance to x; it must not be
+    /// less than the square of that. Infinite if it takes none of them.
+    fn nearest_leaf(&self, x: &[f64], leaf: impl Fn(&[u32], f64) -> Option<f64>) -> f64 {
+        let (means, width) = (&self.means, x.len());
         let mut best = f64::INFINITY;
         let mut open = vec![0u32];
         while let Some(index) = open.pop() {
@@ -312,10 +338,7 @@ impl Tree {
             }
             if node.is_leaf() {
                 let points = &self.order[node.start as usize..node.end as usize];
-                let own = points.iter().any(|&j| j as usize == i);
-                if points.len() > usize::from(own) {
-                    best = apart * apart;
-                }
+                best = leaf(points, apart).map_or(best, |found| found.min(best));
                 continue;
             }
             let (left, right) = (index + 1, node.right);

@@ -15,7 +15,7 @@ use manifusion::heat_kernel::TransitionKernel;
 use manifusion::likelihood::log_density;
 use manifusion::linalg::log_sum_exp;
 use manifusion::manifold::{Hyperboloid, Lorentz, Manifold, Metric, parse};
-use manifusion::mixture::{Folds, Guide, KernelMixture, MixtureOptions};
+use manifusion::mixture::{Folds, Guide, KernelMixture, MixtureOptions, nearest_distances};
 use manifusion::model::Diffusion;
 use manifusion::path::{NoisingPath, PathChoice};
 use manifusion::prior::{Prior, default_prior};
@@ -662,4 +662,44 @@ fn stored_mixtures_that_make_no_sense_are_refused_in_words() {
     let sum = local(weights);
     assert!(sum.starts_with("the local weights of centre 1 sum to 7"), "{sum}");
     assert!(sum.ends_with(", what the prior leaves"), "{sum}");
+}
+
+#[test]
+fn nearest_distances_are_those_of_brute_force() {
+    for (spec, n, limit) in [
+        ("sphere:2", 500, 1000),
+        ("torus:3", 900, 100),
+        ("euclidean:2", 400, 399),
+        ("so:3", 300, 1),
+    ] {
+        let (manifold, _, mut x) = clustered(spec, n, 3);
+        let m = manifold.ambient_dim();
+        // Repeated rows, some of them often, and rows that are the same up to rounding.
+        for row in (0..n).step_by(3) {
+            let from = if row % 2 == 0 { 1 } else { row - 1 };
+            x.copy_within(from * m..(from + 1) * m, row * m);
+            if row % 5 == 0 {
+                x[row * m] += 1e-13;
+            }
+        }
+        let nearest = |x_i: &[f64]| {
+            x.chunks_exact(m)
+                .map(|y| x_i.iter().zip(y).map(|(a, b)| (a - b) * (a - b)).sum::<f64>())
+                .filter(|square| *square > 1e-24)
+                .fold(f64::INFINITY, f64::min)
+                .sqrt()
+        };
+        let mut expected: Vec<f64> =
+            x.chunks_exact(m).step_by(n.div_ceil(limit)).map(nearest).collect();
+        expected.sort_by(f64::total_cmp);
+        let found = nearest_distances(Rows::new(&x, m).unwrap(), limit);
+        assert!(expected.len() <= limit && expected[0] > 1e-12);
+        assert_eq!(found.len(), expected.len());
+        for (found, expected) in found.iter().zip(&expected) {
+            assert!((found - expected).abs() < 1e-14, "{spec}: {found} instead of {expected}");
+        }
+    }
+    // One point, however often, has no neighbour.
+    let same = [0.0, 0.6, 0.8].repeat(7);
+    assert!(nearest_distances(Rows::new(&same, 3).unwrap(), 10).is_empty());
 }
