@@ -115,7 +115,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--turn", type=float, default=1.0, help="seconds of one turn")
     parser.add_argument("--cases", default=",".join(BARS))
-    parser.add_argument("--lanes", default="2")
+    parser.add_argument("--partitions", default="2")
     parser.add_argument("--skip-setup", action="store_true")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -133,7 +133,7 @@ def main():
         for case in engine_cases.CASES:
             engine_cases.make(case, directory / case.name)
         engines = [
-            Engine("ours", [program, "--serve", temporary, "--lanes", options.lanes]),
+            Engine("ours", [program, "--serve", temporary, "--partitions", options.partitions]),
             Engine("torch-stacked", [sys.executable, str(HERE / "engine_torch.py"), temporary, "stacked"]),
             Engine("torch-paper", [sys.executable, str(HERE / "engine_torch.py"), temporary, "paper"]),
             Engine("jax", [sys.executable, str(HERE / "engine_jax.py"), temporary]),

@@ -22,29 +22,29 @@ fn main() -> Result<(), Failure> {
     let args: Vec<String> = std::env::args().collect();
     let flag = |name: &str| args.iter().position(|a| a == name).and_then(|i| args.get(i + 1));
     let threads = flag("--threads").map_or(Ok(2), |n| n.parse())?;
-    let lanes = flag("--lanes").map_or(Ok(2), |n| n.parse())?;
+    let partitions = flag("--partitions").map_or(Ok(2), |n| n.parse())?;
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
     if let Some(dir) = flag("--serve") {
-        return pool.install(|| serve(Path::new(dir), lanes));
+        return pool.install(|| serve(Path::new(dir), partitions));
     }
     let rows = flag("--rows").map(|n| n.parse()).transpose()?;
-    pool.install(|| table(threads, lanes, flag("--case").map(String::as_str), rows))
+    pool.install(|| table(threads, partitions, flag("--case").map(String::as_str), rows))
 }
 
 /// Best and median time of each case, with the share of the machine's peak. Fewer rows make
 /// shorter steps, whose best time a busy machine disturbs less.
 fn table(
     threads: usize,
-    lanes: usize,
+    partitions: usize,
     only: Option<&str>,
     rows: Option<usize>,
 ) -> Result<(), Failure> {
     let peak = peak::gflops_of_pool();
-    println!("{threads} threads, {lanes} lanes, FMA peak {peak:.1} GFLOP/s");
+    println!("{threads} threads, {partitions} gradient partitions, FMA peak {peak:.1} GFLOP/s");
     for mut case in cases().into_iter().filter(|case| only.is_none_or(|name| name == case.name)) {
         case.rows = rows.unwrap_or(case.rows);
         let (work, count) = (case.gflop(), 30 * 512 / case.rows.min(512));
-        let mut problem = Problem::synthetic(case, lanes)?;
+        let mut problem = Problem::synthetic(case, partitions)?;
         let mut times: Vec<f64> = (0..count)
             .map(|_| {
                 let start = Instant::now();
@@ -68,7 +68,7 @@ fn table(
 }
 
 /// Requests: `load NAME`, `check NAME`, `time COUNT`, `work`, `memory`, `peak`.
-fn serve(dir: &Path, lanes: usize) -> Result<(), Failure> {
+fn serve(dir: &Path, partitions: usize) -> Result<(), Failure> {
     let mut problem: Option<Problem> = None;
     for line in std::io::stdin().lock().lines() {
         let line = line?;
@@ -80,7 +80,7 @@ fn serve(dir: &Path, lanes: usize) -> Result<(), Failure> {
                     .find(|case| case.name == name)
                     .ok_or_else(|| format!("no case {name}"))?;
                 drop(problem.take());
-                problem = Some(Problem::load(case, lanes, &dir.join(name))?);
+                problem = Some(Problem::load(case, partitions, &dir.join(name))?);
                 "ok".to_owned()
             }
             ["check", name] => {

@@ -43,7 +43,7 @@ fn a_steady_training_step_allocates_nothing() {
     pool.install(|| {
         let config = NetConfig {
             depth: 3,
-            width: 192, // products by seven quarters
+            width: 192, // Strassen–Winograd
             actnorm: true,
             residual: true,
             fourier: Some(FourierConfig { features: 20, f_max: 10.0 }),

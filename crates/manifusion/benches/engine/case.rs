@@ -81,7 +81,7 @@ pub(crate) struct Problem {
 
 impl Problem {
     /// Random inputs of the right shapes.
-    pub(crate) fn synthetic(case: Case, lanes: usize) -> Result<Self, Failure> {
+    pub(crate) fn synthetic(case: Case, partitions: usize) -> Result<Self, Failure> {
         let (n, k, m) = (case.rows, case.per_row, case.config.ambient_dim);
         let draw = |row, len| {
             let mut z = vec![0.0; len];
@@ -91,24 +91,29 @@ impl Problem {
         let s = draw(1, n).iter().map(|z| 0.5 + 0.4 * z.tanh()).collect();
         let data = [draw(0, n * m), s, draw(2, n * k * m), draw(3, n * m)];
         let net = Mlp::new(case.config.clone(), 1)?;
-        Self::new(case, lanes, net, data)
+        Self::new(case, partitions, net, data)
     }
 
     /// Parameters and inputs from little-endian f32 files, the same for all engines.
-    pub(crate) fn load(case: Case, lanes: usize, dir: &Path) -> Result<Self, Failure> {
+    pub(crate) fn load(case: Case, partitions: usize, dir: &Path) -> Result<Self, Failure> {
         let mut net = Mlp::new(case.config.clone(), 1)?;
         net.set_params(&read(&dir.join("params.bin"))?)?;
         let double = |name: &str| -> Result<Vec<f64>, Failure> {
             Ok(read(&dir.join(name))?.into_iter().map(f64::from).collect())
         };
         let data = [double("x.bin")?, double("s.bin")?, double("e.bin")?, double("h.bin")?];
-        Self::new(case, lanes, net, data)
+        Self::new(case, partitions, net, data)
     }
 
-    fn new(case: Case, lanes: usize, net: Mlp<f32>, data: [Vec<f64>; 4]) -> Result<Self, Failure> {
+    fn new(
+        case: Case,
+        partitions: usize,
+        net: Mlp<f32>,
+        data: [Vec<f64>; 4],
+    ) -> Result<Self, Failure> {
         let [x, s, e, h] = data;
         Ok(Self {
-            workspace: net.train_workspace(lanes),
+            workspace: net.train_workspace(partitions),
             adam: Adam::new(AdamConfig::default(), net.params().len())?,
             losses: vec![0.0; case.rows],
             a: vec![0.0; x.len()],

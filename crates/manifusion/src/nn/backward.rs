@@ -3,8 +3,8 @@
 use super::core::Core;
 use super::features::PlaceGradient;
 use super::forward::TrainBuffers;
-use super::kernel::{LANES, Line};
 use super::layer::{add_lines, reverse_activation};
+use super::matmul::{LANES, Line};
 use super::output::{scale_time_gradient, write_cotangents};
 use super::product::Operand;
 use super::real::Real;

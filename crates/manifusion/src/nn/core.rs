@@ -4,7 +4,7 @@ use pulp::{Simd, WithSimd};
 
 use super::config::NetConfig;
 use super::features::Features;
-use super::kernel::{LANES, Line, panels};
+use super::matmul::{LANES, Line, panels};
 use super::packed::Packed;
 use super::params::ParamLayout;
 use super::real::Real;

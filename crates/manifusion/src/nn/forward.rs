@@ -1,8 +1,8 @@
 //! The forward pass of one shard, with and without what the reverse pass needs.
 
 use super::core::Core;
-use super::kernel::{Line, panels};
 use super::layer::{HiddenPanel, activate, activate_and_keep};
+use super::matmul::{Line, panels};
 use super::output::read_output;
 use super::product::Operand;
 use super::real::Real;
@@ -14,7 +14,7 @@ pub(crate) struct EvalBuffers<T> {
     rows: Vec<T>,
     current: Vec<Line<T>>,
     next: Vec<Line<T>>,
-    /// Sums of quarters of the rows.
+    /// Sums of quadrants of the rows.
     sums: Vec<Line<T>>,
 }
 
@@ -97,7 +97,7 @@ pub(crate) struct TrainBuffers<T> {
     pub(crate) next_bar: Vec<Line<T>>,
     /// Cotangents of a layer's outputs, kept for the residual connection.
     pub(crate) skip_bar: Vec<Line<T>>,
-    /// Sums of quarters of a layer's inputs and of its product's cotangents.
+    /// Sums of quadrants of a layer's inputs and of its product's cotangents.
     pub(crate) sums: [Vec<Line<T>>; 2],
     pub(crate) a: Vec<f64>,
     pub(crate) jvp: Vec<f64>,

@@ -1,7 +1,8 @@
-//! Loss and gradient of a batch: lanes of shards in parallel, summed in a fixed order.
+//! Loss and gradient of a batch: gradient partitions in parallel, summed in a fixed order.
 //!
-//! The batch is cut into lanes, a lane into shards (see `shard`). Each lane adds up the gradient
-//! of its shards in order; then the lanes are added in order. Threads only decide who does what.
+//! The batch is cut into partitions, a partition into shards (see `shard`). Each partition adds up
+//! the gradient of its shards in order; then the partitions are added in order. Threads only decide
+//! who does what.
 
 use super::NnError;
 use super::backward::{ShardInputGradient, reverse};
@@ -64,9 +65,9 @@ pub struct InputGradient<'a> {
     pub e: &'a mut [f64],
 }
 
-/// One lane's gradient and buffers.
+/// One partition's gradient and buffers.
 #[derive(Clone, Debug)]
-pub(crate) struct Lane<T> {
+pub(crate) struct Partition<T> {
     pub(crate) grad: Vec<T>,
     buffers: TrainBuffers<T>,
     error: Option<NnError>,
@@ -74,31 +75,31 @@ pub(crate) struct Lane<T> {
 
 /// Everything a gradient needs beside the network, reused from step to step.
 ///
-/// The number of lanes is the number of threads that can work at once. It is part of the
+/// The number of gradient partitions bounds the threads that can work at once. It is part of the
 /// arithmetic: results depend on it in the last bits, and on nothing else about the machine.
 #[derive(Clone, Debug)]
 pub struct TrainWorkspace<T> {
-    pub(crate) lanes: Vec<Lane<T>>,
+    pub(crate) partitions: Vec<Partition<T>>,
 }
 
 impl<T: Real> TrainWorkspace<T> {
-    pub(crate) fn for_core(core: &Core<T>, lanes: usize) -> Self {
-        let lane = Lane {
+    pub(crate) fn for_core(core: &Core<T>, partitions: usize) -> Self {
+        let partition = Partition {
             grad: vec![T::ZERO; core.params.len()],
             buffers: TrainBuffers::new(core.config.depth),
             error: None,
         };
-        Self { lanes: vec![lane; lanes.max(1)] }
+        Self { partitions: vec![partition; partitions.max(1)] }
     }
 
     /// The gradient of the last call, in the parameters' layout.
     pub fn gradient(&self) -> &[T] {
-        &self.lanes[0].grad
+        &self.partitions[0].grad
     }
 
     /// The gradient of the last call, to be clipped or changed.
     pub fn gradient_mut(&mut self) -> &mut [T] {
-        &mut self.lanes[0].grad
+        &mut self.partitions[0].grad
     }
 }
 
@@ -133,7 +134,7 @@ impl Slice<'_> {
     }
 }
 
-/// The sum of the rows' losses; its gradient is in the workspace's first lane.
+/// The sum of the rows' losses; its gradient is in the workspace's first partition.
 pub(crate) fn loss_gradient<T: Real, L: RowLoss + ?Sized>(
     core: &Core<T>,
     input: ShardInput<'_>,
@@ -142,52 +143,53 @@ pub(crate) fn loss_gradient<T: Real, L: RowLoss + ?Sized>(
     losses: &mut [f64],
     input_grad: Option<InputGradient<'_>>,
 ) -> Result<f64, NnError> {
-    let lanes = &mut workspace.lanes;
-    let plan = ShardPlan::new(input.rows(), input.per_row, lanes.len(), TRAIN_ROWS);
-    let used = input.rows().div_ceil(plan.lane);
+    let partitions = &mut workspace.partitions;
+    let plan = ShardPlan::new(input.rows(), input.per_row, partitions.len(), TRAIN_ROWS);
+    let used = input.rows().div_ceil(plan.partition);
     let slice = Slice { input, losses: &mut *losses, grad: input_grad };
-    run_lanes(core, plan, loss, &mut lanes[..used], slice);
-    if let Some(error) = lanes[..used].iter_mut().find_map(|lane| lane.error.take()) {
+    run_partitions(core, plan, loss, &mut partitions[..used], slice);
+    if let Some(error) = partitions[..used].iter_mut().find_map(|partition| partition.error.take())
+    {
         return Err(error);
     }
-    if let Some((first, rest)) = lanes[..used].split_first_mut() {
-        add_lanes(&mut first.grad, rest, 0);
+    if let Some((first, rest)) = partitions[..used].split_first_mut() {
+        add_partitions(&mut first.grad, rest, 0);
     }
     Ok(losses.iter().sum())
 }
 
-fn run_lanes<T: Real, L: RowLoss + ?Sized>(
+fn run_partitions<T: Real, L: RowLoss + ?Sized>(
     core: &Core<T>,
     plan: ShardPlan,
     loss: &L,
-    lanes: &mut [Lane<T>],
+    partitions: &mut [Partition<T>],
     slice: Slice<'_>,
 ) {
-    if let [lane] = lanes {
-        lane.error = run_lane(core, plan, loss, lane, slice).err();
+    if let [partition] = partitions {
+        partition.error = run_partition(core, plan, loss, partition, slice).err();
         return;
     }
-    let middle = lanes.len() / 2;
-    let (left, right) = lanes.split_at_mut(middle);
-    let (before, after) = slice.split_at(middle * plan.lane);
+    let middle = partitions.len() / 2;
+    let (left, right) = partitions.split_at_mut(middle);
+    let (before, after) = slice.split_at(middle * plan.partition);
     rayon::join(
-        || run_lanes(core, plan, loss, left, before),
-        || run_lanes(core, plan, loss, right, after),
+        || run_partitions(core, plan, loss, left, before),
+        || run_partitions(core, plan, loss, right, after),
     );
 }
 
-fn run_lane<T: Real, L: RowLoss + ?Sized>(
+fn run_partition<T: Real, L: RowLoss + ?Sized>(
     core: &Core<T>,
     plan: ShardPlan,
     loss: &L,
-    lane: &mut Lane<T>,
+    partition: &mut Partition<T>,
     mut slice: Slice<'_>,
 ) -> Result<(), NnError> {
     let mut fresh = true;
     loop {
         let left = slice.input.rows();
         let (shard, rest) = slice.split_at(plan.shard.min(left));
-        run_shard(core, loss, lane, shard, fresh)?;
+        run_shard(core, loss, partition, shard, fresh)?;
         if rest.input.rows() == 0 {
             return Ok(());
         }
@@ -199,13 +201,13 @@ fn run_lane<T: Real, L: RowLoss + ?Sized>(
 fn run_shard<T: Real, L: RowLoss + ?Sized>(
     core: &Core<T>,
     loss: &L,
-    lane: &mut Lane<T>,
+    partition: &mut Partition<T>,
     shard: Slice<'_>,
     fresh: bool,
 ) -> Result<(), NnError> {
     let Slice { input, losses, grad } = shard;
     let (n, k, m) = (input.rows(), input.per_row, input.dim);
-    let buffers = &mut lane.buffers;
+    let buffers = &mut partition.buffers;
     buffers.grow(core, &input);
     forward_and_keep(core, &input, buffers);
     let TrainBuffers { a, jvp, a_bar, jvp_bar, .. } = &mut *buffers;
@@ -223,7 +225,7 @@ fn run_shard<T: Real, L: RowLoss + ?Sized>(
         return Err(NnError::NotFinite { row, s, quantity: "loss", value });
     }
     let grad = grad.map(|InputGradient { x, s, e }| ShardInputGradient { x, s, e });
-    reverse(core, &input, buffers, &mut lane.grad, fresh, grad);
+    reverse(core, &input, buffers, &mut partition.grad, fresh, grad);
     Ok(())
 }
 
@@ -254,19 +256,22 @@ fn row_losses<L: RowLoss + ?Sized>(
 /// Parameters that one task adds up.
 const SUM_BLOCK: usize = 1 << 15;
 
-/// `sum ← sum + lanes`, in the order of the lanes, element by element.
-fn add_lanes<T: Real>(sum: &mut [T], lanes: &[Lane<T>], offset: usize) {
-    if lanes.is_empty() {
+/// `sum ← sum + partitions`, in the order of the partitions, element by element.
+fn add_partitions<T: Real>(sum: &mut [T], partitions: &[Partition<T>], offset: usize) {
+    if partitions.is_empty() {
         return;
     }
     if sum.len() > SUM_BLOCK {
         let middle = sum.len() / 2;
         let (left, right) = sum.split_at_mut(middle);
-        rayon::join(|| add_lanes(left, lanes, offset), || add_lanes(right, lanes, offset + middle));
+        rayon::join(
+            || add_partitions(left, partitions, offset),
+            || add_partitions(right, partitions, offset + middle),
+        );
         return;
     }
-    for lane in lanes {
-        for (sum, g) in sum.iter_mut().zip(&lane.grad[offset..]) {
+    for partition in partitions {
+        for (sum, g) in sum.iter_mut().zip(&partition.grad[offset..]) {
             *sum += *g;
         }
     }

@@ -8,7 +8,7 @@ use pulp::{Simd, WithSimd};
 use std::marker::PhantomData;
 
 use super::activation::{Activation, Phi, Sine, Softplus, Swish, Tanh, jets, slopes};
-use super::kernel::{Line, flat_mut};
+use super::matmul::{Line, flat_mut};
 use super::real::Real;
 
 /// Dispatches `$Task::<T, φ>` for the activation at hand: one loop per activation and instruction

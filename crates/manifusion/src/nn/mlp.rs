@@ -7,7 +7,7 @@ use super::core::Core;
 use super::error::NnError;
 use super::forward::{EvalBuffers, evaluate};
 use super::gradient::{InputGradient, RowLoss, TrainWorkspace, loss_gradient};
-use super::kernel::LANES;
+use super::matmul::LANES;
 use super::params::ParamLayout;
 use super::real::Real;
 use super::shard::{EVAL_ROWS, FieldInput, ShardInput, ShardPlan};
@@ -128,9 +128,9 @@ impl<T: Real> Mlp<T> {
         Ok(())
     }
 
-    /// Buffers for [`Mlp::loss_gradient`] with this many lanes; see [`TrainWorkspace`].
-    pub fn train_workspace(&self, lanes: usize) -> TrainWorkspace<T> {
-        TrainWorkspace::for_core(&self.core, lanes)
+    /// Buffers for [`Mlp::loss_gradient`] with this many gradient partitions; see [`TrainWorkspace`].
+    pub fn train_workspace(&self, partitions: usize) -> TrainWorkspace<T> {
+        TrainWorkspace::for_core(&self.core, partitions)
     }
 
     /// The sum of a loss over the rows and its gradient, in one pass over value and tangents.
@@ -206,7 +206,7 @@ impl<T: Real> VariationalField for Mlp<T> {
         }
         NnError::check_len("a", output.a.len(), all.rows() * all.dim)?;
         NnError::check_len("jvp", output.jvp.len(), all.rows() * all.per_row * all.dim)?;
-        // Even lanes of one task each: small batches are not cut, large ones by the shard's size.
+        // Even partitions of one task each: small batches are not cut, large ones by the shard's size.
         let shard = ShardPlan::new(all.rows(), all.per_row, 2, EVAL_ROWS).shard.max(LANES);
         self.eval_rows(&all, shard, output.a, output.jvp);
         Ok(())

@@ -1,7 +1,7 @@
 //! From the last layer's panels to doubles and back, with the factor 1/σ(s).
 
 use super::config::OutputScale;
-use super::kernel::{LANES, Line};
+use super::matmul::{LANES, Line};
 use super::packed::PackedLayer;
 use super::real::Real;
 use super::shard::{ShardInput, Stack};

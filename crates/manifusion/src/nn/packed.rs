@@ -2,13 +2,13 @@
 
 use rayon::prelude::*;
 
-use super::kernel::{LANES, Line, WeightPanels, panels, weight_sums};
+use super::matmul::{LANES, Line, WeightPanels, panels, weight_sums};
 use super::params::ParamLayout;
 use super::real::Real;
 
-/// The smallest sides of a weight whose products are made of seven of its quarters: below, the
-/// sums cost more than the eighth product.
-const HALVED_SIDE: usize = 192;
+/// The smallest sides of a weight that is multiplied by Strassen–Winograd: below, the sums cost more
+/// than the eighth product.
+const STRASSEN_SIDE: usize = 192;
 
 /// A matrix, depth × columns, in panels of 16 columns with a line per unit of depth.
 #[derive(Clone, Debug)]
@@ -16,17 +16,17 @@ pub(crate) struct PackedMatrix<T> {
     pub(crate) depth: usize,
     pub(crate) columns: usize,
     lines: Vec<Line<T>>,
-    /// For each panel of the first half of the columns the sums of quarters for the product by
-    /// seven; empty if the matrix is not halved.
+    /// For each panel of the first half of the columns the sums of quadrants for Strassen–Winograd;
+    /// empty if the matrix is multiplied plainly.
     sums: Vec<Line<T>>,
 }
 
 impl<T: Real> PackedMatrix<T> {
     fn new(depth: usize, columns: usize) -> Self {
         let lines = vec![Line::ZERO; panels(columns) * depth];
-        let whole = |side: usize| side >= HALVED_SIDE && side.is_multiple_of(2 * LANES);
-        let halved = whole(depth) && whole(columns);
-        let sums = if halved { lines.clone() } else { Vec::new() };
+        let whole = |side: usize| side >= STRASSEN_SIDE && side.is_multiple_of(2 * LANES);
+        let strassen = whole(depth) && whole(columns);
+        let sums = if strassen { lines.clone() } else { Vec::new() };
         Self { depth, columns, lines, sums }
     }
 
@@ -34,8 +34,8 @@ impl<T: Real> PackedMatrix<T> {
         panels(self.columns)
     }
 
-    /// Whether products are made of seven of its quarters.
-    pub(crate) fn halved(&self) -> bool {
+    /// Whether it is multiplied by Strassen–Winograd.
+    pub(crate) fn is_strassen(&self) -> bool {
         !self.sums.is_empty()
     }
 
@@ -57,7 +57,7 @@ impl<T: Real> PackedMatrix<T> {
     /// Writes all panels, then their sums.
     fn fill(&mut self, write: impl Fn(usize, &mut [Line<T>]) + Sync) {
         let (depth, half) = (self.depth, self.panels() / 2);
-        if !self.halved() {
+        if !self.is_strassen() {
             let panels = self.lines.par_chunks_mut(depth).enumerate();
             panels.for_each(|(panel, lines)| write(panel, lines));
             return;

@@ -1,24 +1,24 @@
-//! The products of a layer on all rows of a shard, by seven products of quarters where they fit.
+//! The products of a layer on all rows of a shard, by Strassen–Winograd where the sizes allow it.
 
-use super::kernel::{
-    LANES, Line, PRODUCTS, Quarters, RowPair, add_halved_gradient, add_weight_gradient,
-    column_sums, multiply_panel, multiply_step, panels, quarter_sums,
+use super::matmul::{
+    LANES, Line, PRODUCTS, Quadrants, RowPair, add_strassen_gradient, add_weight_gradient,
+    column_sums, multiply_panel, multiply_step, panels, quadrant_sums,
 };
 use super::packed::PackedMatrix;
 use super::real::Real;
 use super::shard::Stack;
 
-/// The left operand of a product: stacked rows by panels, with the sums of its quarters where
-/// the product is made of seven.
+/// The left operand of a product: stacked rows by panels, with the sums of its quadrants where
+/// Strassen–Winograd is used.
 #[derive(Clone, Copy)]
 pub(crate) struct Operand<'a, T> {
     lines: &'a [Line<T>],
     stack: Stack,
     columns: usize,
-    halved: Option<Quarters<'a, T>>,
+    strassen: Option<Quadrants<'a, T>>,
 }
 
-/// Rows and columns of a matrix whose quarters are summed.
+/// Rows and columns of a matrix whose quadrants are summed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Order {
     /// For the product with a matrix.
@@ -27,25 +27,25 @@ enum Order {
     Transposed,
 }
 
-fn quarters<'a, T: Real>(
+fn quadrants<'a, T: Real>(
     lines: &'a [Line<T>],
     stack: Stack,
     columns: usize,
     pair: RowPair,
     order: Order,
     sums: &'a mut [Line<T>],
-) -> Quarters<'a, T> {
+) -> Quadrants<'a, T> {
     let (stride, half) = (stack.rows(), panels(columns) / 2);
     let sums = &mut sums[..4 * half * pair.rows];
-    let quarter = |row: usize, column: usize| &lines[column * half * stride + row..];
-    let [a11, a12] = [quarter(pair.first, 0), quarter(pair.first, 1)];
-    let [a21, a22] = [quarter(pair.second, 0), quarter(pair.second, 1)];
+    let quadrant = |row: usize, column: usize| &lines[column * half * stride + row..];
+    let [a11, a12] = [quadrant(pair.first, 0), quadrant(pair.first, 1)];
+    let [a21, a22] = [quadrant(pair.second, 0), quadrant(pair.second, 1)];
     let in_order = match order {
         Order::Rows => [a11, a12, a21, a22],
         Order::Transposed => [a21, a11, a22, a12],
     };
-    quarter_sums(in_order, stride, pair.rows, sums);
-    Quarters { lines, stride, columns, pair, sums }
+    quadrant_sums(in_order, stride, pair.rows, sums);
+    Quadrants { lines, stride, columns, pair, sums }
 }
 
 impl<'a, T: Real> Operand<'a, T> {
@@ -57,9 +57,9 @@ impl<'a, T: Real> Operand<'a, T> {
         sums: &'a mut [Line<T>],
     ) -> Self {
         let columns = b.depth;
-        let pair = stack.pair().filter(|_| b.halved());
-        let halved = pair.map(|pair| quarters(lines, stack, columns, pair, Order::Rows, sums));
-        Self { lines, stack, columns, halved }
+        let pair = stack.pair().filter(|_| b.is_strassen());
+        let strassen = pair.map(|pair| quadrants(lines, stack, columns, pair, Order::Rows, sums));
+        Self { lines, stack, columns, strassen }
     }
 
     /// `c ← self·b`, panel by panel; `finish` gets each panel as soon as it is complete.
@@ -70,7 +70,7 @@ impl<'a, T: Real> Operand<'a, T> {
         mut finish: impl FnMut(usize, &mut [Line<T>]),
     ) {
         let stack = self.stack;
-        let Some(quarters) = self.halved else {
+        let Some(quadrants) = self.strassen else {
             for panel in 0..b.panels() {
                 let c = &mut c[stack.panel(panel)];
                 self.multiply_rows(b, panel, c);
@@ -82,13 +82,13 @@ impl<'a, T: Real> Operand<'a, T> {
         for step in 0..PRODUCTS {
             let (left, right) = c.split_at_mut(half * stack.rows());
             for panel in 0..half {
-                let [c11, c21] = halves(&mut left[stack.panel(panel)], quarters.pair);
-                let [c12, c22] = halves(&mut right[stack.panel(panel)], quarters.pair);
+                let [c11, c21] = halves(&mut left[stack.panel(panel)], quadrants.pair);
+                let [c12, c22] = halves(&mut right[stack.panel(panel)], quadrants.pair);
                 let next = match panel + 1 {
                     next if next < half => b.panel_pair(next).operand(step),
                     _ => b.panel_pair(0).operand(step + 1),
                 };
-                multiply_step(step, quarters, b.panel_pair(panel), next, [c11, c12, c21, c22]);
+                multiply_step(step, quadrants, b.panel_pair(panel), next, [c11, c12, c21, c22]);
             }
         }
         for panel in 0..b.panels() {
@@ -101,7 +101,7 @@ impl<'a, T: Real> Operand<'a, T> {
     /// The rows that are not paired, for one panel.
     fn multiply_rows(&self, b: &PackedMatrix<T>, panel: usize, c: &mut [Line<T>]) {
         let next = b.panel((panel + 1) % b.panels());
-        let (stride, pair) = (self.stack.rows(), self.halved.map(|quarters| quarters.pair));
+        let (stride, pair) = (self.stack.rows(), self.strassen.map(|quadrants| quadrants.pair));
         for rows in self.stack.unpaired(pair) {
             if !rows.is_empty() {
                 let a = &self.lines[rows.start..];
@@ -122,9 +122,9 @@ impl<'a, T: Real> Operand<'a, T> {
     ) {
         let (stack, outputs) = (self.stack, self.columns);
         let mut fresh = fresh;
-        let pair = self.halved.map(|z| {
-            let h = quarters(h, stack, inputs, z.pair, Order::Transposed, sums);
-            add_halved_gradient(h, z, g, fresh);
+        let pair = self.strassen.map(|z| {
+            let h = quadrants(h, stack, inputs, z.pair, Order::Transposed, sums);
+            add_strassen_gradient(h, z, g, fresh);
             fresh = false;
             z.pair
         });

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::NnError;
 use super::features::Place;
-use super::kernel::RowPair;
+use super::matmul::RowPair;
 use crate::rows::Rows;
 
 /// k directions per row along which the field is differentiated.
@@ -87,7 +87,7 @@ impl<'a> ShardInput<'a> {
     /// The shape of the matrices of a training pass: two blocks of points that are paired row by
     /// row, values with values and tangents with tangents, if there are enough and evenly many.
     pub(crate) fn halved_stack(&self) -> Stack {
-        let enough = self.rows() * (1 + self.per_row) >= 2 * HALVED_ROWS;
+        let enough = self.rows() * (1 + self.per_row) >= 2 * STRASSEN_ROWS;
         let blocks = if enough && self.rows().is_multiple_of(2) { 2 } else { 1 };
         Stack { blocks, n: self.rows() / blocks, per_row: self.per_row }
     }
@@ -141,8 +141,8 @@ pub(crate) struct Block {
     pub(crate) bends: Range<usize>,
 }
 
-/// The fewest rows of a half of a batch for which products by seven are worth their sums.
-const HALVED_ROWS: usize = 64;
+/// The fewest rows of a half of a batch for which Strassen–Winograd is worth its sums.
+const STRASSEN_ROWS: usize = 64;
 
 impl Stack {
     /// All rows, and the lines from one panel to the next.
@@ -207,14 +207,14 @@ impl Stack {
     }
 }
 
-/// How a batch is cut. It depends on the batch and on the number of lanes, never on the number of
-/// threads, so that sums are formed in the same order everywhere.
+/// How a batch is cut. It depends on the batch and on the number of gradient partitions, never on
+/// the number of threads, so that sums are formed in the same order everywhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ShardPlan {
-    /// Rows of a shard; the last of a lane may have fewer.
+    /// Rows of a shard; the last of a partition may have fewer.
     pub(crate) shard: usize,
-    /// Rows of a lane; the last may have fewer.
-    pub(crate) lane: usize,
+    /// Rows of a partition; the last may have fewer.
+    pub(crate) partition: usize,
 }
 
 /// Value and tangent rows of an evaluation's shard: enough of them meet each panel of weights
@@ -226,10 +226,10 @@ pub(crate) const EVAL_ROWS: usize = 384;
 pub(crate) const TRAIN_ROWS: usize = 400;
 
 impl ShardPlan {
-    pub(crate) fn new(rows: usize, per_row: usize, lanes: usize, stacked: usize) -> Self {
-        let lane = rows.div_ceil(lanes).next_multiple_of(2).max(1);
+    pub(crate) fn new(rows: usize, per_row: usize, partitions: usize, stacked: usize) -> Self {
+        let partition = rows.div_ceil(partitions).next_multiple_of(2).max(1);
         let target = (stacked / (1 + per_row)).max(1);
-        let shards = lane.div_ceil(target);
-        Self { shard: lane.div_ceil(shards).next_multiple_of(2), lane }
+        let shards = partition.div_ceil(target);
+        Self { shard: partition.div_ceil(shards).next_multiple_of(2), partition }
     }
 }

@@ -81,7 +81,7 @@ fn configs() -> Vec<(&'static str, NetConfig)> {
         ("log time", NetConfig { time: log_time, ..base.clone() }),
         ("fourier", NetConfig { fourier, ..base.clone() }),
         ("scale", NetConfig { output_scale: OutputScale::InverseNoise, ..base.clone() }),
-        // 256 inputs: wider than the hidden layers, and in quarters like them.
+        // 256 inputs: wider than the hidden layers, and multiplied by Strassen–Winograd like them.
         (
             "wide input",
             NetConfig {
@@ -91,7 +91,7 @@ fn configs() -> Vec<(&'static str, NetConfig)> {
                 ..base
             },
         ),
-        // Wide enough for products by seven quarters.
+        // Wide enough for Strassen–Winograd.
         ("wide", NetConfig { width: 192, ..everything.clone() }),
         ("everything", everything),
     ]

@@ -95,7 +95,7 @@ fn threads_do_not_change_a_bit() {
     }
 }
 
-/// Layers wide enough for products by seven quarters.
+/// Layers wide enough for Strassen–Winograd.
 fn wide() -> NetConfig {
     NetConfig { width: 192, ..everything() }
 }
@@ -163,7 +163,7 @@ fn single_precision_agrees_with_double() {
         ("hyperbolic", NetConfig::paper_hyperbolic(3), 3, 2),
         ("orthogonal", NetConfig::paper_orthogonal(9), 9, 3),
         ("everything", everything(), 3, 2),
-        // Inputs and outputs wider than the hidden layers, all in quarters.
+        // Inputs and outputs wider than the hidden layers, all by Strassen–Winograd.
         ("wide points", NetConfig::paper_orthogonal(576), 576, 1),
     ];
     for (name, config, dim, per_row) in paper {

@@ -1,6 +1,6 @@
-//! One level of Strassen's product in Winograd's form: seven products of quarters, not eight.
+//! One level of the Strassen–Winograd product: seven products of quadrants instead of eight.
 //!
-//! Rows, depth and columns are cut in halves. With quarters a, b and c of the operands and of the
+//! Rows, depth and columns are cut in halves. With quadrants a, b and c of the operands and of the
 //! result,
 //!
 //! ```text
@@ -33,9 +33,9 @@ pub(crate) struct RowPair {
     pub(crate) rows: usize,
 }
 
-/// A matrix of rows by panels, its halves, and the four sums of its quarters.
+/// A matrix of rows by panels, its halves, and the four sums of its quadrants.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Quarters<'a, T> {
+pub(crate) struct Quadrants<'a, T> {
     /// The matrix, `stride` lines a panel.
     pub(crate) lines: &'a [Line<T>],
     pub(crate) stride: usize,
@@ -46,20 +46,20 @@ pub(crate) struct Quarters<'a, T> {
     pub(crate) sums: &'a [Line<T>],
 }
 
-impl<'a, T: Real> Quarters<'a, T> {
+impl<'a, T: Real> Quadrants<'a, T> {
     fn half_panels(&self) -> usize {
         panels(self.columns) / 2
     }
 
-    /// Lines from a quarter's first on; `row` and `column` are 0 or 1.
-    fn quarter(&self, row: usize, column: usize) -> &'a [Line<T>] {
+    /// Lines from a quadrant's first on; `row` and `column` are 0 or 1.
+    fn quadrant(&self, row: usize, column: usize) -> &'a [Line<T>] {
         let first = [self.pair.first, self.pair.second][row];
         &self.lines[column * self.half_panels() * self.stride + first..]
     }
 
-    /// The lines of one panel of a quarter.
-    fn quarter_panel(&self, row: usize, column: usize, panel: usize) -> &'a [Line<T>] {
-        &self.quarter(row, column)[panel * self.stride..][..self.pair.rows]
+    /// The lines of one panel of a quadrant.
+    fn quadrant_panel(&self, row: usize, column: usize, panel: usize) -> &'a [Line<T>] {
+        &self.quadrant(row, column)[panel * self.stride..][..self.pair.rows]
     }
 
     /// One of s1 … s4, counted from 1.
@@ -74,35 +74,35 @@ impl<'a, T: Real> Quarters<'a, T> {
     }
 }
 
-/// Writes s1 … s4 of the quarters a11, a12, a21, a22, given by the first lines of each;
-/// a quarter has `stride` lines from panel to panel, a sum `rows`.
-pub(crate) fn quarter_sums<T: Real>(
-    quarters: [&[Line<T>]; 4],
+/// Writes s1 … s4 of the quadrants a11, a12, a21, a22, given by the first lines of each;
+/// a quadrant has `stride` lines from panel to panel, a sum `rows`.
+pub(crate) fn quadrant_sums<T: Real>(
+    quadrants: [&[Line<T>]; 4],
     stride: usize,
     rows: usize,
     sums: &mut [Line<T>],
 ) {
-    pulp::Arch::new().dispatch(QuarterSums { quarters, stride, rows, sums });
+    pulp::Arch::new().dispatch(QuadrantSums { quadrants, stride, rows, sums });
 }
 
-struct QuarterSums<'a, T> {
-    quarters: [&'a [Line<T>]; 4],
+struct QuadrantSums<'a, T> {
+    quadrants: [&'a [Line<T>]; 4],
     stride: usize,
     rows: usize,
     sums: &'a mut [Line<T>],
 }
 
-impl<T: Real> WithSimd for QuarterSums<'_, T> {
+impl<T: Real> WithSimd for QuadrantSums<'_, T> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let Self { quarters, stride, rows, sums } = self;
+        let Self { quadrants, stride, rows, sums } = self;
         let (low, high) = sums.split_at_mut(sums.len() / 2);
         let (s1, s2) = low.split_at_mut(low.len() / 2);
         let (s3, s4) = high.split_at_mut(high.len() / 2);
         for panel in 0..s1.len() / rows {
-            let [a11, a12, a21, a22] = quarters.map(|a| &a[panel * stride..][..rows]);
+            let [a11, a12, a21, a22] = quadrants.map(|a| &a[panel * stride..][..rows]);
             let place = panel * rows..(panel + 1) * rows;
             let (s1, s2) = (&mut s1[place.clone()], &mut s2[place.clone()]);
             let (s3, s4) = (&mut s3[place.clone()], &mut s4[place]);
@@ -122,7 +122,7 @@ impl<T: Real> WithSimd for QuarterSums<'_, T> {
     }
 }
 
-/// Two panels of weights, the second half the columns further, with the sums of their quarters.
+/// Two panels of weights, the second half the columns further, with the sums of their quadrants.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WeightPanels<'a, T> {
     /// b11 above b21, a line per unit of depth.
@@ -172,7 +172,7 @@ impl<T: Real> WithSimd for WeightSums<'_, T> {
     }
 }
 
-/// How many products make a product of halved matrices.
+/// Products of quadrants in one level of Strassen–Winograd.
 pub(crate) const PRODUCTS: usize = 7;
 
 impl<'a, T: Real> WeightPanels<'a, T> {
@@ -196,23 +196,23 @@ impl<'a, T: Real> WeightPanels<'a, T> {
 /// c11, c12, c21 and c22. All steps in order give the result. `next` is the right operand of
 /// the product that follows.
 ///
-/// A step reads one quarter of a for all panels of b: it stays in the second-level cache if the
+/// A step reads one quadrant of a for all panels of b: it stays in the second-level cache if the
 /// panels are the inner loop.
 pub(crate) fn multiply_step<T: Real>(
     step: usize,
-    a: Quarters<'_, T>,
+    a: Quadrants<'_, T>,
     b: WeightPanels<'_, T>,
     next: &[Line<T>],
     c: [&mut [Line<T>]; 4],
 ) {
     let [c11, c12, c21, c22] = c;
     let (left, stride) = match step {
-        0 => (a.quarter(0, 0), a.stride),
-        1 => (a.quarter(0, 1), a.stride),
+        0 => (a.quadrant(0, 0), a.stride),
+        1 => (a.quadrant(0, 1), a.stride),
         2 => (a.sum(2), a.pair.rows),
         3 => (a.sum(3), a.pair.rows),
         4 => (a.sum(1), a.pair.rows),
-        5 => (a.quarter(1, 1), a.stride),
+        5 => (a.quadrant(1, 1), a.stride),
         _ => (a.sum(4), a.pair.rows),
     };
     let sink = match step {
@@ -226,7 +226,7 @@ pub(crate) fn multiply_step<T: Real>(
     multiply_into(left, stride, b.operand(step), next, sink);
 }
 
-/// Panels of z whose quarters and sums stay in the second-level cache while h passes by.
+/// Panels of z whose quadrants and sums stay in the second-level cache while h passes by.
 const GROUP: usize = 4;
 
 /// `g ← [g] + Σ_r h[r, ·]·z[r, ·]` over the paired rows, for the whole row-major gradient.
@@ -241,24 +241,24 @@ const GROUP: usize = 4;
 /// g22 = h12ᵀ·z̃4 − x             g21 = x + w
 /// ```
 ///
-/// where s are the sums of the quarters h21, h11, h22, h12 in this order, and z̃ those of z.
-pub(crate) fn add_halved_gradient<T: Real>(
-    h: Quarters<'_, T>,
-    z: Quarters<'_, T>,
+/// where s are the sums of the quadrants h21, h11, h22, h12 in this order, and z̃ those of z.
+pub(crate) fn add_strassen_gradient<T: Real>(
+    h: Quadrants<'_, T>,
+    z: Quadrants<'_, T>,
     g: &mut [T],
     fresh: bool,
 ) {
-    pulp::Arch::new().dispatch(HalvedGradient { h, z, g, fresh });
+    pulp::Arch::new().dispatch(StrassenGradient { h, z, g, fresh });
 }
 
-struct HalvedGradient<'a, T> {
-    h: Quarters<'a, T>,
-    z: Quarters<'a, T>,
+struct StrassenGradient<'a, T> {
+    h: Quadrants<'a, T>,
+    z: Quadrants<'a, T>,
     g: &'a mut [T],
     fresh: bool,
 }
 
-impl<T: Real> WithSimd for HalvedGradient<'_, T> {
+impl<T: Real> WithSimd for StrassenGradient<'_, T> {
     type Output = ();
 
     #[inline(always)]
@@ -281,33 +281,33 @@ impl<T: Real> WithSimd for HalvedGradient<'_, T> {
     }
 }
 
-impl<T: Real> HalvedGradient<'_, T> {
+impl<T: Real> StrassenGradient<'_, T> {
     /// Product `STEP` of [`PRODUCTS`] for a panel of h, which stays in the first-level cache, and
     /// a group of panels of z. A number known to the compiler: what becomes of the product is then
     /// decided without a branch (4 % of the gradient).
     #[inline(always)]
     fn multiply<S: Simd, const STEP: usize>(&mut self, simd: S, tiles: &mut Tiles<'_, T>) {
         let (h, z, p) = (self.h, self.z, tiles.p);
-        // The quarter of g that the product completes, if any.
+        // The quadrant of g that the product completes, if any.
         let (h_panel, [row, column]) = match STEP {
-            0 => (h.quarter_panel(1, 0, p), [0, 0]),
-            1 => (h.quarter_panel(0, 0, p), [0, 1]),
+            0 => (h.quadrant_panel(1, 0, p), [0, 0]),
+            1 => (h.quadrant_panel(0, 0, p), [0, 1]),
             2 => (h.sum_panel(2, p), [0, 0]),
             3 => (h.sum_panel(3, p), [0, 0]),
-            4 => (h.quarter_panel(0, 1, p), [1, 1]),
+            4 => (h.quadrant_panel(0, 1, p), [1, 1]),
             5 => (h.sum_panel(1, p), [1, 0]),
             _ => (h.sum_panel(4, p), [0, 0]),
         };
         let g = &mut self.g[(p + row * h.half_panels()) * LANES * z.columns..];
         for (kept, q) in tiles.kept.iter_mut().zip(tiles.group.clone()) {
             let z_panel = match STEP {
-                0 => z.quarter_panel(1, 1, q),
-                1 => z.quarter_panel(0, 1, q),
+                0 => z.quadrant_panel(1, 1, q),
+                1 => z.quadrant_panel(0, 1, q),
                 2 => z.sum_panel(2, q),
                 3 => z.sum_panel(3, q),
                 4 => z.sum_panel(4, q),
                 5 => z.sum_panel(1, q),
-                _ => z.quarter_panel(0, 0, q),
+                _ => z.quadrant_panel(0, 0, q),
             };
             let g = &mut g[(q + column * z.half_panels()) * LANES..];
             let mut part = Part::<T, STEP> { kept, g, row_len: z.columns, fresh: self.fresh };
@@ -316,7 +316,7 @@ impl<T: Real> HalvedGradient<'_, T> {
     }
 }
 
-/// Tiles of the gradient at one panel of h and several of z, in each of the four quarters.
+/// Tiles of the gradient at one panel of h and several of z, in each of the four quadrants.
 struct Tiles<'a, T> {
     p: usize,
     group: Range<usize>,
@@ -380,13 +380,13 @@ pub(super) mod tests {
         rows.flat_map(|r| &flat[r * columns..(r + 1) * columns]).copied().collect()
     }
 
-    /// The sums of a matrix's quarters in the order given by their row and column halves.
+    /// The sums of a matrix's quadrants in the order given by their row and column halves.
     fn sums<T: Real>(lines: &[Line<T>], columns: usize, order: [[usize; 2]; 4]) -> Vec<Line<T>> {
         let half = panels(columns) / 2;
         let mut sums = vec![Line::ZERO; 4 * half * PAIR.rows];
         let first = [PAIR.first, PAIR.second];
-        let quarter = |[row, column]: [usize; 2]| &lines[column * half * ROWS + first[row]..];
-        quarter_sums(order.map(quarter), ROWS, PAIR.rows, &mut sums);
+        let quadrant = |[row, column]: [usize; 2]| &lines[column * half * ROWS + first[row]..];
+        quadrant_sums(order.map(quadrant), ROWS, PAIR.rows, &mut sums);
         sums
     }
 
@@ -399,7 +399,7 @@ pub(super) mod tests {
         let (b, b_lines) = matrix::<T>(2, depth, columns);
         let a_sums = sums(&a_lines, depth, IN_ROWS);
         let left =
-            Quarters { lines: &a_lines, stride: ROWS, columns: depth, pair: PAIR, sums: &a_sums };
+            Quadrants { lines: &a_lines, stride: ROWS, columns: depth, pair: PAIR, sums: &a_sums };
         let expected = naive(&paired(&a, depth), &b, 2 * PAIR.rows, depth, columns);
         let half = panels(columns) / 2;
         for panel in 0..half {
@@ -419,7 +419,7 @@ pub(super) mod tests {
                         let at = (row * PAIR.rows + r) * columns;
                         let expected = expected[at + (panel + column * half) * LANES + l];
                         let error = (c[r].0[l].to_f64() - expected).abs();
-                        assert!(error < tolerance, "quarter {row}{column}, row {r}: {error}");
+                        assert!(error < tolerance, "quadrant {row}{column}, row {r}: {error}");
                     }
                 }
             }
@@ -427,7 +427,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn seven_products_of_quarters_give_the_product() {
+    fn strassen_winograd_gives_the_product() {
         // Sums of 288 products of normal numbers: of size 17, a few roundings of partial sums.
         check_product::<f32>(2e-4);
         check_product::<f64>(4e-13);
@@ -441,8 +441,8 @@ pub(super) mod tests {
         let (z, z_lines) = matrix::<T>(4, ROWS, outputs);
         let h_sums = sums(&h_lines, inputs, TRANSPOSED);
         let z_sums = sums(&z_lines, outputs, IN_ROWS);
-        let quarters =
-            |lines, columns, sums| Quarters { lines, stride: ROWS, columns, pair: PAIR, sums };
+        let quadrants =
+            |lines, columns, sums| Quadrants { lines, stride: ROWS, columns, pair: PAIR, sums };
         let (h, z) = (paired(&h, inputs), paired(&z, outputs));
         let rows = 2 * PAIR.rows;
         let turned: Vec<f64> =
@@ -450,9 +450,9 @@ pub(super) mod tests {
         let product = naive(&turned, &z, inputs, rows, outputs);
         for fresh in [true, false] {
             let mut g = vec![T::ONE; inputs * outputs];
-            let task = HalvedGradient {
-                h: quarters(&h_lines, inputs, &h_sums),
-                z: quarters(&z_lines, outputs, &z_sums),
+            let task = StrassenGradient {
+                h: quadrants(&h_lines, inputs, &h_sums),
+                z: quadrants(&z_lines, outputs, &z_sums),
                 g: &mut g,
                 fresh,
             };

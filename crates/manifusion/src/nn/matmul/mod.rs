@@ -4,20 +4,20 @@
 //! row, then the next 16 columns. Every product of the forward and of the reverse pass then reads
 //! and writes whole lines in order, so activations are never repacked:
 //!
-//! - `Z = H·W`: a tile of 6 rows broadcasts from 6 neighbouring lines of H and streams a packed
-//!   panel of W; the result is 6 neighbouring lines of Z.
+//! - `Z = H·W`: a tile of rows (6 with AVX2) broadcasts from neighbouring lines of H and streams a
+//!   packed panel of W; the result is as many neighbouring lines of Z.
 //! - `H̄ = Z̄·Wᵀ`: the same product with the transposed weights.
 //! - `W̄ += Hᵀ·Z̄`: both operands are read line by line along the rows.
 
-mod seven;
+mod strassen;
 mod weight_gradient;
 
 use pulp::{Simd, WithSimd};
 
 use super::real::Real;
-pub(crate) use seven::{
-    PRODUCTS, Quarters, RowPair, WeightPanels, add_halved_gradient, multiply_step, quarter_sums,
-    weight_sums,
+pub(crate) use strassen::{
+    PRODUCTS, Quadrants, RowPair, WeightPanels, add_strassen_gradient, multiply_step,
+    quadrant_sums, weight_sums,
 };
 pub(crate) use weight_gradient::{add_weight_gradient, column_sums};
 
@@ -370,7 +370,7 @@ mod tests {
             }
             check_gradient::<T, S>(simd, rows, depth.min(LANES), columns, tolerance);
         }
-        super::seven::tests::check_gradient::<T, S>(simd, tolerance);
+        super::strassen::tests::check_gradient::<T, S>(simd, tolerance);
         check_sinks::<T, S>(simd, tolerance);
     }
 
