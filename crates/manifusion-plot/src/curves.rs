@@ -39,7 +39,7 @@ struct Line {
 enum Axis {
     /// Their range.
     Linear,
-    /// All from zero on: a flat law is to look flat.
+    /// All from zero on: a flat density is to look flat.
     FromZero,
     /// Their base-ten logarithms.
     Logarithmic,
@@ -118,7 +118,7 @@ fn panels(curves: &TrainingCurves) -> Vec<Chart> {
     charts
 }
 
-/// q(s), as a law of log s where times span decades: most of it would lie in the first pixel.
+/// The proposal q(s), as a density of log s where times span decades: most of it would lie in the first pixel.
 fn proposal(pairs: &[[f64; 2]]) -> Chart {
     let mut points: Vec<[f64; 2]> =
         pairs.iter().copied().filter(|p| p.iter().all(|v| v.is_finite())).collect();

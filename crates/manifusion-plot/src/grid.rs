@@ -301,7 +301,7 @@ impl Grid {
         self.max
     }
 
-    /// Σ p·volume: the mass that the grid sees, near 1 when it is fine enough and covers the law.
+    /// Σ p·volume: the mass that the grid sees, near 1 when it is fine enough and covers the density.
     pub fn mass(&self) -> f64 {
         self.log_density.iter().zip(&self.volume).map(|(log_p, v)| log_p.exp() * v).sum()
     }

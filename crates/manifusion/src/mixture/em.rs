@@ -15,9 +15,9 @@ pub(super) struct Fit {
     pub(super) trace: Vec<f64>,
 }
 
-/// Weights of the `components` columns of `log_likelihoods` (n rows). The first component counts as having made one more point: a
-/// point anywhere then has a finite log-density, at a price of about log(n)/n. The objective, mean log-likelihood plus
-/// log(w₀)/n, rises with every iteration.
+/// Weights of the `components` columns of `log_likelihoods` (n rows). The first component has one
+/// pseudo-observation: a point anywhere then has a finite log-density, at a price of about log(n)/n.
+/// The objective, mean log-likelihood plus log(w₀)/n, rises with every iteration.
 pub(super) fn fit(log_likelihoods: &[f64], components: usize, stop: Stop) -> Fit {
     let n = (log_likelihoods.len() / components) as f64;
     let mut relative = log_likelihoods.to_vec();

@@ -22,11 +22,12 @@ const MERGE: f64 = 0.2;
 /// Rows that one thread takes at a time.
 const CHUNK: usize = 8;
 
-/// Parts of the training points for cross-fitting.
+/// Folds of the training points for cross-fitting.
 ///
-/// A row's part is drawn by its number, whatever its coordinates: repeated points are different rows and may fall into different
-/// parts, as they do in the leave-one-out likelihood. Repetition belongs to the law of such data: held-out points repeat training
-/// points just as training points repeat each other, and a guide that never saw it in training would be corrected wrongly.
+/// A row's fold is drawn by its number, whatever its coordinates: repeated points are different rows
+/// and may fall into different folds, as they do in the leave-one-out likelihood. Repetition belongs
+/// to the distribution of such data: held-out points repeat training points just as training points
+/// repeat each other, and a guide that never saw it in training would be corrected wrongly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Folds {
     /// Number of parts, at least two.

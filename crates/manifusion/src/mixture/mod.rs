@@ -84,7 +84,8 @@ impl Default for MixtureOptions {
     }
 }
 
-/// Neighbours whose responsibilities a centre's own weights are made of, and points that the common weights count as.
+/// Neighbours whose responsibilities a centre's own weights are the mean of, and pseudo-observations
+/// of the common weights.
 const LOCAL_NEIGHBOURS: usize = 31;
 const LOCAL_PRIOR: f64 = 2.0;
 /// Times that responsibilities and local weights are computed in turn.
@@ -329,9 +330,10 @@ impl KernelMixture {
         mixture.with_local(local.clone(), nll)
     }
 
-    /// The same kernels with weights that vary from centre to centre: each centre takes the mean of its neighbours' responsibilities (which
-    /// bandwidth made the point, with its own kernel left out), with the common weights as a few points more. Where data are dense in one place
-    /// and thin in another, or repeat in some, this is a better density than common weights are. On spaces with a heat kernel.
+    /// The same kernels with weights that vary from centre to centre: each centre takes the mean of
+    /// its neighbours' leave-one-out responsibilities, with the common weights as pseudo-observations.
+    /// Where data are dense in one place and thin in another, or repeat in some, this is a better
+    /// density than common weights are. On spaces with a heat kernel.
     pub fn localised(&self, options: &MixtureOptions) -> Result<Self, SolveError> {
         let heat = self.heat()?;
         let centres = Rows::new(&self.centres, self.manifold.ambient_dim())?;
