@@ -607,11 +607,13 @@ fn options_that_make_no_sense_are_named() {
     );
 }
 
+type Tensors = BTreeMap<String, Vec<f64>>;
+
 #[test]
 fn stored_mixtures_that_make_no_sense_are_refused_in_words() {
     let (_, mixture) = fitted("sphere:2", 20, 1);
     let bands = mixture.bandwidths().len();
-    let refused = |change: &dyn Fn(&mut BTreeMap<String, Vec<f64>>)| {
+    let refused = |change: &dyn Fn(&mut Tensors)| {
         let mut tensors = mixture.to_tensors();
         change(&mut tensors);
         let manifold = Arc::clone(mixture.manifold());
