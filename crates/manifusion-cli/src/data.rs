@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use manifusion::data::{SYNTHETIC_NAMES, Synthetic};
+use manifusion::mixture::nearest_distances;
 use manifusion_run::{Choices, Config, Data, synthetic_name};
 use serde_json::json;
 
@@ -166,19 +167,4 @@ fn describe(data: &DataArgs, common: &Common) -> Result<End> {
         ))?;
     }
     Ok(End::Done)
-}
-
-fn nearest_distances(rows: manifusion::rows::Rows<'_>, limit: usize) -> Vec<f64> {
-    let stride = rows.len().div_ceil(limit).max(1);
-    let nearest = |x: &[f64]| {
-        rows.rows()
-            .map(|y| x.iter().zip(y).map(|(x, y)| (x - y) * (x - y)).sum::<f64>())
-            .filter(|square| *square > 1e-24)
-            .fold(f64::INFINITY, f64::min)
-            .sqrt()
-    };
-    let mut found: Vec<f64> =
-        rows.rows().step_by(stride).map(nearest).filter(|d| d.is_finite()).collect();
-    found.sort_by(f64::total_cmp);
-    found
 }

@@ -1,4 +1,5 @@
-//! `manifusion demo`: the whole of the product on a generated data set, with nothing but this program.
+//! `manifusion demo`: the whole of the product on a generated data set, with nothing but this
+//! program.
 
 use std::f64::consts::{PI, TAU};
 use std::path::{Path, PathBuf};

@@ -30,7 +30,8 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Train on a generated data set with a known density, evaluate and sample it: the whole product in two minutes.
+    /// Train on a generated data set with a known density, evaluate and sample it: the whole
+    /// product in two minutes.
     Demo(demo::Args),
     /// Learn a density from a file.
     Train(Box<train::Args>),
@@ -54,7 +55,8 @@ enum Command {
     Check(check::Args),
 }
 
-/// 0: done; 1: the result is negative; 2: the call was wrong or could not be carried out; 130: interrupted.
+/// 0: done; 1: the result is negative; 2: the call was wrong or could not be carried out; 130:
+/// interrupted.
 fn main() -> ExitCode {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {

@@ -28,7 +28,8 @@ struct PictureArgs {
     /// Colours for log-density or density.
     #[arg(long, default_value = "log-density")]
     value: String,
-    /// About how many times the density is evaluated for a map; for a guided model a quarter of it, since its guide has the detail in closed form.
+    /// About how many times the density is evaluated for a map; for a guided model a quarter of it,
+    /// since its guide has the detail in closed form.
     #[arg(long, default_value_t = 10_000)]
     evaluations: usize,
     /// Longitude in the middle of a map, in degrees.
@@ -68,8 +69,8 @@ impl PictureArgs {
 pub(crate) struct Args {
     /// The run's folder.
     dir: PathBuf,
-    /// mollweide, robinson, equirectangular, orthographic, ramachandran, corner, disk, euler, axes, rotations, plane, distances or curves; the
-    /// natural one of the manifold by default.
+    /// mollweide, robinson, equirectangular, orthographic, ramachandran, corner, disk, euler, axes,
+    /// rotations, plane, distances or curves; the natural one of the manifold by default.
     #[arg(long)]
     kind: Option<String>,
     #[command(flatten)]

@@ -17,8 +17,8 @@ const SHORT: f64 = 0.5;
 /// The latest progress, with when it was told; none before the first.
 type Latest = Arc<Mutex<Option<(Progress, Instant)>>>;
 
-/// What shows progress. A thread of its own redraws it, so that a stage that counts nothing is seen to
-/// go on.
+/// What shows progress. A thread of its own redraws it, so that a stage that counts nothing is seen
+/// to go on.
 pub(crate) struct Display {
     latest: Latest,
     bar: ProgressBar,
@@ -100,26 +100,21 @@ fn redraw(latest: &Latest, bar: &ProgressBar, is_terminal: bool) {
 
 /// A stage in a line; `since` are the seconds since its progress was told.
 fn describe(progress: &Progress, since: f64) -> String {
-    let mut text = progress.stage.to_owned();
-    if progress.total == 0 {
-        return format!("{text}: {}", duration(progress.seconds + since));
+    let Progress { stage, done, total, .. } = *progress;
+    if total == 0 {
+        return format!("{stage}: {}", duration(progress.seconds + since));
     }
-    if progress.training.is_some() {
-        text += &format!(": step {} of {}", progress.done, progress.total);
-    } else {
-        text += &format!(": {} %", 100 * progress.done.min(progress.total) / progress.total);
-    }
-    if let Some(left) = progress.seconds_left() {
-        text += &format!(", {} left", duration((left - since).max(0.0)));
-    }
-    if let Some(numbers) = progress.training {
-        let nll = numbers.validation_nll.map_or(String::from("-"), |nll| format!("{nll:.4}"));
-        text += &format!(
-            "; loss {:.3}, variance {:.2e}, validation NLL {nll}",
-            numbers.loss, numbers.variance
-        );
-    }
-    text
+    let left = progress
+        .seconds_left()
+        .map_or(String::new(), |left| format!(", {} left", duration((left - since).max(0.0))));
+    let Some(numbers) = progress.training else {
+        return format!("{stage}: {} %{left}", 100 * done.min(total) / total);
+    };
+    let nll = numbers.validation_nll.map_or(String::from("-"), |nll| format!("{nll:.4}"));
+    format!(
+        "{stage}: step {done} of {total}{left}; loss {:.3}, variance {:.2e}, validation NLL {nll}",
+        numbers.loss, numbers.variance
+    )
 }
 
 /// Seconds as a person reads them: 45 s, 3:20 min, 2:03 h.

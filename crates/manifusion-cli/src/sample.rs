@@ -22,8 +22,8 @@ pub(crate) struct Args {
     /// 0: the reverse SDE; 1: the ODE; below 0: more noise.
     #[arg(long, default_value_t = 0.0, allow_negative_numbers = true)]
     lambda: f64,
-    /// Number of Heun steps, rounded up to a power of two; by default 512 for lambda < 1, and adaptive
-    /// steps of dopri5 for lambda = 1.
+    /// Number of Heun steps, rounded up to a power of two; by default 512 for lambda < 1, and
+    /// adaptive steps of dopri5 for lambda = 1.
     #[arg(long, conflicts_with = "tolerance")]
     steps: Option<u32>,
     /// Adaptive steps with this tolerance instead of a fixed number.

@@ -41,7 +41,8 @@ pub(crate) struct Args {
     /// A bundle of settings [default: fast].
     #[arg(long, value_parser = names(Preset::NAMES))]
     preset: Option<String>,
-    /// Time that fits, training and validations may take; turned into steps by measuring [default: 5].
+    /// Time that fits, training and validations may take; turned into steps by measuring [default:
+    /// 5].
     #[arg(long, allow_negative_numbers = true)]
     minutes: Option<f64>,
     /// Steps to train for.

@@ -1,8 +1,10 @@
 //! Fuzzes the readers of files:
-//! `cargo run --release -p manifusion-io --example fuzz_readers -- --target csv --executions 1000000`.
+//! `cargo run --release -p manifusion-io --example fuzz_readers -- --target csv --executions
+//! 1000000`.
 //!
-//! Options: `--target NAME` (all of them if left out), `--executions N`, `--seed N`, `--outcomes` lists the outcomes,
-//! `--trace FILE` writes each input to a file before it is read (for crashes that end the process), `--read FILE` reads one input.
+//! Options: `--target NAME` (all of them if left out), `--executions N`, `--seed N`, `--outcomes`
+//! lists the outcomes, `--trace FILE` writes each input to a file before it is read (for crashes
+//! that end the process), `--read FILE` reads one input.
 #![allow(clippy::print_stdout, reason = "the results are for a terminal")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a tool for developers")]
 

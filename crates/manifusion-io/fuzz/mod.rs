@@ -1,7 +1,8 @@
-//! Fuzzing of everything that reads a file, on stable Rust: seeds made in code, mutations that know the format, panics caught.
+//! Fuzzing of everything that reads a file, on stable Rust: seeds made in code, mutations that know
+//! the format, panics caught.
 //!
-//! Used by `examples/fuzz_readers.rs` (long runs) and `tests/fuzz.rs` (short ones). An execution is a function of the seed and its
-//! number; inputs with a new outcome join the corpus.
+//! Used by `examples/fuzz_readers.rs` (long runs) and `tests/fuzz.rs` (short ones). An execution is
+//! a function of the seed and its number; inputs with a new outcome join the corpus.
 
 mod mutate;
 mod targets;
@@ -29,7 +30,8 @@ pub(crate) struct Report {
     /// Inputs that were read without an error.
     pub(crate) accepted: u64,
     pub(crate) crashes: Vec<Vec<u8>>,
-    /// Different outcomes: sentences of refusal without their numbers, and shapes of what was accepted.
+    /// Different outcomes: sentences of refusal without their numbers, and shapes of what was
+    /// accepted.
     pub(crate) outcomes: Vec<String>,
     pub(crate) corpus: usize,
 }
@@ -88,8 +90,8 @@ pub(crate) fn fuzz(
     report
 }
 
-/// Silences panics inside the decoders of other crates, which our readers turn into errors; all others are shown as usual.
-/// `count` sees the places of the silenced ones.
+/// Silences panics inside the decoders of other crates, which our readers turn into errors; all
+/// others are shown as usual. `count` sees the places of the silenced ones.
 pub(crate) fn silence_decoders(count: impl Fn(&str) + Send + Sync + 'static) {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {

@@ -1,4 +1,5 @@
-//! Mutations: of bytes, of text by fields and tokens, and of the headers of binary formats with their lengths kept right.
+//! Mutations: of bytes, of text by fields and tokens, and of the headers of binary formats with
+//! their lengths kept right.
 
 use manifusion::rng::Stream;
 
@@ -255,8 +256,8 @@ pub(crate) fn npy(input: &mut Vec<u8>, random: &mut Random, corpus: &[Vec<u8>]) 
     }
 }
 
-/// The bytes of data that a header claims, if they are few: the product of the numbers in its parentheses times the digit of its
-/// type.
+/// The bytes of data that a header claims, if they are few: the product of the numbers in its
+/// parentheses times the digit of its type.
 fn claimed_bytes(header: &[u8]) -> Option<usize> {
     let text = std::str::from_utf8(header).ok()?;
     let shape = text.split_once('(')?.1.split_once(')')?.0;

@@ -19,7 +19,8 @@ use std::sync::{Arc, LazyLock};
 
 use super::{Target, mutate};
 
-/// What is fuzzed. A reader elsewhere (the configuration of the command line) joins by one more entry.
+/// What is fuzzed. A reader elsewhere (the configuration of the command line) joins by one more
+/// entry.
 pub(crate) fn targets() -> Vec<Target> {
     vec![
         Target {
@@ -86,7 +87,8 @@ fn problem_kind(problem: &DataError) -> String {
     format!("{name} {detail}")
 }
 
-/// Reads a table, and as points of a manifold; what is accepted must be on the manifold and be written again.
+/// Reads a table, and as points of a manifold; what is accepted must be on the manifold and be
+/// written again.
 fn table(name: &str, bytes: &[u8]) -> String {
     let table = match table_from_bytes(Path::new(name), bytes.to_vec(), &LIMITS) {
         Ok(table) => table,
@@ -167,7 +169,8 @@ fn npy_seeds() -> Vec<Vec<u8>> {
     ]
 }
 
-/// Files of all encodings and both page versions, with and without nulls, dictionaries and compression.
+/// Files of all encodings and both page versions, with and without nulls, dictionaries and
+/// compression.
 fn parquet_seeds() -> Vec<Vec<u8>> {
     let mut seeds = Vec::new();
     for compression in

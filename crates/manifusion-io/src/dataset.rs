@@ -58,7 +58,8 @@ pub struct Dataset {
     pub output: OutputForm,
     /// What was guessed about columns and form, and why.
     pub note: Option<String>,
-    /// How far the farthest row was moved to lie on the manifold (at most about [`crate::TOLERANCE`]).
+    /// How far the farthest row was moved to lie on the manifold (at most about
+    /// [`crate::TOLERANCE`]).
     pub largest_move: f64,
     /// SHA-256 of the file's bytes, in hexadecimal.
     pub sha256: String,
@@ -252,8 +253,8 @@ fn common_length(columns: &[Vec<f64>]) -> Option<f64> {
     (rows > 1 && first > 0.0 && equal).then_some(first)
 }
 
-/// Writes points in a form, with further columns such as `log_density` after the coordinates; the format is that of the path's
-/// extension.
+/// Writes points in a form, with further columns such as `log_density` after the coordinates; the
+/// format is that of the path's extension.
 pub fn save(
     path: &Path,
     points: &[f64],

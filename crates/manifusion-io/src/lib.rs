@@ -16,7 +16,8 @@
 //! # }
 //! ```
 //!
-//! `docs/data-forms.md` in the repository states the forms, their conventions and how they are guessed.
+//! `docs/data-forms.md` in the repository states the forms, their conventions and how they are
+//! guessed.
 
 mod atomic;
 mod dataset;

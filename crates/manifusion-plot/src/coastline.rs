@@ -1,4 +1,5 @@
-//! The embedded coastlines: Natural Earth 1:110m (public domain), simplified by `reference/coastline.py`.
+//! The embedded coastlines: Natural Earth 1:110m (public domain), simplified by
+//! `reference/coastline.py`.
 
 use std::sync::LazyLock;
 

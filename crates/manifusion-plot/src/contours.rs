@@ -8,8 +8,8 @@ use crate::grid::{Grid, Wrap};
 /// Shares of the mass that highest-density regions hold.
 pub const SHARES: [f64; 3] = [0.5, 0.9, 0.95];
 
-/// Closed lines around {log p ≥ level} in the grid's coordinates, running along its ends where the region does. The
-/// region lies to the right.
+/// Closed lines around {log p ≥ level} in the grid's coordinates, running along its ends where the
+/// region does. The region lies to the right.
 pub(crate) fn rings(grid: &Grid, level: f64) -> Result<Vec<Vec<[f64; 2]>>> {
     // Nodes at the centres, between them and on the ends, so that nothing is lost at a seam.
     let (nx, ny) = (2 * grid.x.len + 1, 2 * grid.y.len + 1);

@@ -1,4 +1,5 @@
-//! T^d: every pair of angles, the data below the diagonal and samples above it, both on the diagonal.
+//! T^d: every pair of angles, the data below the diagonal and samples above it, both on the
+//! diagonal.
 
 use std::f64::consts::TAU;
 

@@ -1,4 +1,5 @@
-//! How the training went: loss, validation NLL, variance of the loss's estimator, and the proposal q(s).
+//! How the training went: loss, validation NLL, variance of the loss's estimator, and the proposal
+//! q(s).
 
 use manifusion::train::MetricsRow;
 use serde::{Deserialize, Serialize};
@@ -118,7 +119,8 @@ fn panels(curves: &TrainingCurves) -> Vec<Chart> {
     charts
 }
 
-/// The proposal q(s), as a density of log s where times span decades: most of it would lie in the first pixel.
+/// The proposal q(s), as a density of log s where times span decades: most of it would lie in the
+/// first pixel.
 fn proposal(pairs: &[[f64; 2]]) -> Chart {
     let mut points: Vec<[f64; 2]> =
         pairs.iter().copied().filter(|p| p.iter().all(|v| v.is_finite())).collect();

@@ -1,7 +1,8 @@
 //! Contours and highest-density regions on the sphere as GeoJSON (RFC 7946).
 //!
-//! Regions are cut at the antimeridian; one that holds a pole runs along ±90° of latitude, as the standard asks of
-//! anything in longitude and latitude. Exterior rings turn counterclockwise, holes clockwise.
+//! Regions are cut at the antimeridian; one that holds a pole runs along ±90° of latitude, as the
+//! standard asks of anything in longitude and latitude. Exterior rings turn counterclockwise, holes
+//! clockwise.
 
 use std::f64::consts::PI;
 use std::path::Path;
@@ -105,7 +106,8 @@ fn rounded(ring: &[[f64; 2]]) -> Ring {
     ring.iter().map(|p| p.map(|v| (v * 1e5).round() / 1e5)).collect()
 }
 
-/// Rings with the region on their right, sorted into polygons: each hole goes to the smallest exterior around it.
+/// Rings with the region on their right, sorted into polygons: each hole goes to the smallest
+/// exterior around it.
 fn polygons(rings: Vec<Ring>) -> Vec<Vec<Ring>> {
     let (exteriors, holes): (Vec<Ring>, Vec<Ring>) =
         rings.into_iter().partition(|ring| contours::signed_area(ring) < 0.0);
@@ -129,7 +131,8 @@ fn polygons(rings: Vec<Ring>) -> Vec<Vec<Ring>> {
     polygons
 }
 
-/// Whether most of the points of a ring lie inside another: rings do not cross, but may share boundary points.
+/// Whether most of the points of a ring lie inside another: rings do not cross, but may share
+/// boundary points.
 fn contains(outer: &[[f64; 2]], inner: &[[f64; 2]]) -> bool {
     let inside = |[x, y]: [f64; 2]| {
         let mut odd = false;
@@ -144,7 +147,8 @@ fn contains(outer: &[[f64; 2]], inner: &[[f64; 2]]) -> bool {
     2 * inner.iter().filter(|p| inside(**p)).count() > inner.len()
 }
 
-/// −∮ sin φ dλ in steradian, exact for edges that are straight in longitude and latitude; negative for a hole.
+/// −∮ sin φ dλ in steradian, exact for edges that are straight in longitude and latitude; negative
+/// for a hole.
 fn spherical_area(ring: &[[f64; 2]]) -> f64 {
     -ring
         .windows(2)

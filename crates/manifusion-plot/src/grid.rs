@@ -15,7 +15,8 @@ use crate::source::{Measure, Options, PictureKind, PlotSource};
 pub const MIN_EVALUATIONS: usize = 64;
 /// Most evaluations of one grid.
 pub const MAX_EVALUATIONS: usize = 4_000_000;
-/// Least and largest √|K| r to which the hyperbolic plane is covered; a picture of the disk shows nothing beyond.
+/// Least and largest √|K| r to which the hyperbolic plane is covered; a picture of the disk shows
+/// nothing beyond.
 const MIN_REACH: f64 = 3.0;
 const MAX_REACH: f64 = 9.0;
 /// Nats below the largest log-density where interpolation stops looking: −∞ cannot be interpolated.
@@ -62,7 +63,8 @@ pub enum Wrap {
     Sphere,
     /// Both axes are periodic.
     Torus,
-    /// An angle and a distance: the angle is periodic, and across the origin stands the opposite one.
+    /// An angle and a distance: the angle is periodic, and across the origin stands the opposite
+    /// one.
     Disk,
     /// Nothing is joined.
     None,
@@ -193,7 +195,8 @@ impl Grid {
         .with_mass()
     }
 
-    /// Angle and distance from the origin, as far out as the points at hand reach and a little further.
+    /// Angle and distance from the origin, as far out as the points at hand reach and a little
+    /// further.
     fn disk(
         source: &PlotSource<'_>,
         density: &dyn Density,
@@ -301,7 +304,8 @@ impl Grid {
         self.max
     }
 
-    /// Σ p·volume: the mass that the grid sees, near 1 when it is fine enough and covers the density.
+    /// Σ p·volume: the mass that the grid sees, near 1 when it is fine enough and covers the
+    /// density.
     pub fn mass(&self) -> f64 {
         self.log_density.iter().zip(&self.volume).map(|(log_p, v)| log_p.exp() * v).sum()
     }
@@ -321,8 +325,8 @@ impl Grid {
         (iy * nx + ix) as usize
     }
 
-    /// log p between the centres, bicubic; the nearest centre's beside values more than 60 nats under the largest, −∞ among
-    /// them. `None` beyond the reach of a grid of the hyperbolic plane.
+    /// log p between the centres, bicubic; the nearest centre's beside values more than 60 nats
+    /// under the largest, −∞ among them. `None` beyond the reach of a grid of the hyperbolic plane.
     pub fn at(&self, x: f64, y: f64) -> Option<f64> {
         self.interpolate(x, y, self.max() - DEPTH)
     }
@@ -366,7 +370,8 @@ impl Grid {
         move |x, y| self.interpolate(x, y, floor)
     }
 
-    /// log-densities above which the given shares of the mass lie: the levels of highest-density regions.
+    /// log-densities above which the given shares of the mass lie: the levels of highest-density
+    /// regions.
     pub fn levels(&self, shares: &[f64]) -> Vec<f64> {
         let (at, parts) = (self.sampler(), 3);
         let mut pieces: Vec<(f64, f64)> = Vec::with_capacity(self.volume.len() * parts * parts);
@@ -378,8 +383,9 @@ impl Grid {
                     let x = self.x.centre(ix) + offset(k % parts) * self.x.step;
                     let y = self.y.centre(iy) + offset(k / parts) * self.y.step;
                     if let Some(log_p) = at(x, y) {
-                        // On the sphere a piece nearer to the pole is smaller than its cell's average, and in the disk
-                        // one nearer to the origin, about in proportion to the distance.
+                        // On the sphere a piece nearer to the pole is smaller than its cell's
+                        // average, and in the disk one nearer to the origin, about in proportion to
+                        // the distance.
                         let middle = self.y.centre(iy);
                         let shrink = match self.wrap {
                             Wrap::Sphere => y.to_radians().cos() / middle.to_radians().cos(),
@@ -422,7 +428,8 @@ impl Grid {
         Ok(table_to_bytes(&self.columns(), FileFormat::Csv)?)
     }
 
-    /// The grid as a NumPy file: a structured array of `y.len` × `x.len` with the fields of the CSV.
+    /// The grid as a NumPy file: a structured array of `y.len` × `x.len` with the fields of the
+    /// CSV.
     pub fn to_npy(&self) -> Result<Vec<u8>> {
         Ok(structured_npy(&self.columns(), (self.y.len, self.x.len))?)
     }
@@ -441,7 +448,8 @@ fn cells<'a>(x: &'a Axis, y: &'a Axis) -> impl Iterator<Item = (f64, f64)> + 'a 
     (0..y.len).flat_map(move |iy| (0..x.len).map(move |ix| (x.centre(ix), y.centre(iy))))
 }
 
-/// Pieces of a grid at one level, with the share of the mass above the middle and above the end of them.
+/// Pieces of a grid at one level, with the share of the mass above the middle and above the end of
+/// them.
 struct Step {
     level: f64,
     middle: f64,

@@ -1,8 +1,10 @@
-//! Pictures of probability densities on manifolds: maps, Ramachandran and corner plots, Poincaré disks, rotations, and the
-//! curves of a training; exports for other programs; one HTML report that holds it all.
+//! Pictures of probability densities on manifolds: maps, Ramachandran and corner plots, Poincaré
+//! disks, rotations, and the curves of a training; exports for other programs; one HTML report that
+//! holds it all.
 //!
-//! Every picture is one SVG, and the PNG is drawn from it. Nothing here prints, reads arguments or knows how a density was
-//! learned: it is seen through [`manifusion::density::Density`] and evaluated in one batch per picture.
+//! Every picture is one SVG, and the PNG is drawn from it. Nothing here prints, reads arguments or
+//! knows how a density was learned: it is seen through [`manifusion::density::Density`] and
+//! evaluated in one batch per picture.
 //!
 //! ```
 //! use std::sync::Arc;

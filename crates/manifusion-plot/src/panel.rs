@@ -95,7 +95,8 @@ impl Panel {
         Ok(())
     }
 
-    /// Contours of the regions that hold 50, 90 and 95 % of the mass; `from_grid` is the inverse of the above.
+    /// Contours of the regions that hold 50, 90 and 95 % of the mass; `from_grid` is the inverse of
+    /// the above.
     pub(crate) fn contours(
         &self,
         svg: &mut Svg,
@@ -133,7 +134,8 @@ pub(crate) fn shown(log_p: f64, value: Value) -> f64 {
     }
 }
 
-/// The colours for a grid: up to its largest value, down to where all but 0.1 % of the mass lies above.
+/// The colours for a grid: up to its largest value, down to where all but 0.1 % of the mass lies
+/// above.
 pub(crate) fn scale_of(grid: &Grid, value: Value) -> Scale {
     let high = grid.max();
     let min =

@@ -65,7 +65,8 @@ impl Picture {
         self.document(&style, &format!(" width=\"{}\" height=\"{}\"", self.width, self.height))
     }
 
-    /// The SVG element for a page that brings the font itself; `key` keeps its ids apart from other pictures'.
+    /// The SVG element for a page that brings the font itself; `key` keeps its ids apart from other
+    /// pictures'.
     pub fn to_inline_svg(&self, key: &str) -> String {
         self.document("", "").replace(ID_PREFIX, &format!("{ID_PREFIX}{key}-"))
     }

@@ -1,7 +1,8 @@
 //! Map projections of the unit sphere, each with its inverse.
 //!
-//! Angles in radians, longitudes relative to the central meridian in [−π, π]. Formulas: J. P. Snyder, *Map Projections: A
-//! Working Manual* (USGS Professional Paper 1395, 1987); Robinson's table as published by him in 1974.
+//! Angles in radians, longitudes relative to the central meridian in [−π, π]. Formulas: J. P.
+//! Snyder, *Map Projections: A Working Manual* (USGS Professional Paper 1395, 1987); Robinson's
+//! table as published by him in 1974.
 
 use std::f64::consts::{FRAC_PI_2, PI, SQRT_2};
 use std::fmt;
@@ -54,7 +55,8 @@ impl fmt::Display for Projection {
     }
 }
 
-/// Lengths of parallels and their distances from the equator every 5°, both relative to the equator's values.
+/// Lengths of parallels and their distances from the equator every 5°, both relative to the
+/// equator's values.
 const ROBINSON: [[f64; 2]; 19] = [
     [1.0000, 0.0000],
     [0.9986, 0.0620],
@@ -166,7 +168,8 @@ impl Projection {
         vec![right.chain(left).collect()]
     }
 
-    /// Whether a line between two near points leaves the map on one side and comes back on the other.
+    /// Whether a line between two near points leaves the map on one side and comes back on the
+    /// other.
     pub fn breaks(self, lon_a: f64, lon_b: f64) -> bool {
         match self {
             Self::Orthographic => (lon_a.abs() > FRAC_PI_2) != (lon_b.abs() > FRAC_PI_2),
@@ -184,7 +187,8 @@ fn divide(a: f64, b: f64) -> Option<f64> {
     if b.abs() > 1e-12 { Some(a / b) } else { (a.abs() < 1e-9).then_some(0.0) }
 }
 
-/// −1 and the longitude for the near hemisphere, +1 and the longitude seen from behind for the far one.
+/// −1 and the longitude for the near hemisphere, +1 and the longitude seen from behind for the far
+/// one.
 fn hemisphere(lon: f64) -> (f64, f64) {
     if lon.abs() <= FRAC_PI_2 { (-1.0, lon) } else { (1.0, wrap(lon + PI)) }
 }

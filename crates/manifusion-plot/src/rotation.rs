@@ -13,7 +13,8 @@ use crate::source::{Options, PictureKind, PlotSource, thinned};
 use crate::svg::{Anchor, INK, LABEL, Svg};
 use crate::text::number;
 
-/// Bunge's Euler angles (φ₁, Φ, φ₂) of R = Rz(φ₁) Rx(Φ) Rz(φ₂), in degrees: `[0, 360) × [0, 180] × [0, 360)`.
+/// Bunge's Euler angles (φ₁, Φ, φ₂) of R = Rz(φ₁) Rx(Φ) Rz(φ₂), in degrees: `[0, 360) × [0, 180] ×
+/// [0, 360)`.
 ///
 /// Where Φ is 0 or 180° only a sum or difference of the others is defined; φ₂ = 0 there.
 pub fn bunge_angles(r: &[f64]) -> [f64; 3] {

@@ -178,7 +178,8 @@ impl Svg {
     }
 }
 
-/// Begins every id, so that a page that holds several pictures can tell theirs apart by replacing it.
+/// Begins every id, so that a page that holds several pictures can tell theirs apart by replacing
+/// it.
 pub(crate) const ID_PREFIX: &str = "mf-id-";
 
 pub(crate) fn path_data<'a>(

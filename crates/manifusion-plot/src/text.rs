@@ -22,7 +22,8 @@ pub(crate) fn width(text: &str, size: f64) -> f64 {
     text.chars().map(|c| advance(c).unwrap_or(0.6)).sum::<f64>() * size
 }
 
-/// The text and size that fit into `room` pixels: first smaller, down to `smallest`, then cut with an ellipsis.
+/// The text and size that fit into `room` pixels: first smaller, down to `smallest`, then cut with
+/// an ellipsis.
 pub(crate) fn fit(text: &str, size: f64, smallest: f64, room: f64) -> (String, f64) {
     let full = width(text, size);
     if full <= room {

@@ -42,8 +42,8 @@ impl Ticks {
         self.values.iter().map(|&v| (v, text(v))).collect()
     }
 
-    /// Powers of ten in `[low, high]` (given as base-ten logarithms), thinned to about `count`; with too few of
-    /// them, 2 and 5 times a power as well.
+    /// Powers of ten in `[low, high]` (given as base-ten logarithms), thinned to about `count`;
+    /// with too few of them, 2 and 5 times a power as well.
     pub(crate) fn powers(low: f64, high: f64, count: usize) -> Vec<(f64, String)> {
         let every = ((high - low) / count as f64).ceil().max(1.0) as i64;
         let (first, last) = (low.ceil() as i64, high.floor() as i64);

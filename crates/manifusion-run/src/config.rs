@@ -134,8 +134,9 @@ impl Config {
         Ok(Self { table, changes: Vec::new() })
     }
 
-    /// Changes one setting, `key.path=value`; a value that is no TOML is taken as a string. A key may
-    /// leave out the name of the chosen method: `train.batch` is `rdm.train.batch` in a run of `rdm`.
+    /// Changes one setting, `key.path=value`; a value that is no TOML is taken as a string. A key
+    /// may leave out the name of the chosen method: `train.batch` is `rdm.train.batch` in a run of
+    /// `rdm`.
     pub fn set(&mut self, change: &str) -> Result<(), RunError> {
         let Some((path, value)) = change.split_once('=') else {
             return Err(RunError::Settings(format!(
@@ -229,8 +230,8 @@ fn check_finite(path: &str, value: &toml::Value) -> Result<(), RunError> {
     }
 }
 
-/// Moves keys without a method's name into the section of the chosen method, where the longer form has
-/// precedence.
+/// Moves keys without a method's name into the section of the chosen method, where the longer form
+/// has precedence.
 fn gather(
     table: &mut toml::Table,
     chosen: &dyn Method,
@@ -260,8 +261,8 @@ fn gather(
     Ok(())
 }
 
-/// Where a setting stands: a key without a method's name belongs to the chosen one. None, with a remark,
-/// for a setting of another method.
+/// Where a setting stands: a key without a method's name belongs to the chosen one. None, with a
+/// remark, for a setting of another method.
 fn place(
     path: &str,
     chosen: &dyn Method,
@@ -405,7 +406,8 @@ impl RunSettings {
     }
 }
 
-/// What runs of format 1 did without a setting for it. One whose steps were not planned yet stays open.
+/// What runs of format 1 did without a setting for it. One whose steps were not planned yet stays
+/// open.
 fn from_format_1(section: &mut Json) {
     let Some(train) = section.get_mut("train") else { return };
     let Some(steps) = train.get("steps").and_then(Json::as_u64) else { return };

@@ -122,8 +122,8 @@ impl Data {
     }
 }
 
-/// A sentence about points too far out for the Euclidean metric of the hyperboloid: coordinates grow like
-/// e^r, the prior's do not.
+/// A sentence about points too far out for the Euclidean metric of the hyperboloid: coordinates
+/// grow like e^r, the prior's do not.
 fn far_out(manifold: &dyn Manifold, points: &[f64]) -> Option<String> {
     const FAR: f64 = 2.5;
     let Family::Hyperboloid { curvature, metric: Metric::Euclidean, .. } = manifold.family() else {
@@ -145,8 +145,8 @@ fn far_out(manifold: &dyn Manifold, points: &[f64]) -> Option<String> {
     })
 }
 
-/// A sentence about places on the globe that are taken for two angles: on a torus the poles are circles,
-/// and areas are wrong.
+/// A sentence about places on the globe that are taken for two angles: on a torus the poles are
+/// circles, and areas are wrong.
 fn globe_on_torus(manifold: &dyn Manifold, names: &[String]) -> Option<String> {
     let Family::Torus { dim: 2 } = manifold.family() else { return None };
     let starts = |name: &str, with: &str| name.trim().to_ascii_lowercase().starts_with(with);
@@ -204,16 +204,13 @@ fn generate(set: &Synthetic, rows: usize, seed: u64) -> Result<Dataset, RunError
 }
 
 fn load_options(data: &DataSettings) -> Result<LoadOptions, RunError> {
-    let filter = match &data.filter {
-        None => None,
-        Some(text) => match text.split_once('=') {
-            Some((column, value)) => Some((column.trim().to_owned(), value.trim().to_owned())),
-            None => {
-                let problem = format!("'{text}' is not of the form COLUMN=VALUE");
-                return Err(RunError::Settings(problem));
-            }
-        },
+    let condition = |text: &String| {
+        let (column, value) = text.split_once('=').ok_or_else(|| {
+            RunError::Settings(format!("'{text}' is not of the form COLUMN=VALUE"))
+        })?;
+        Ok::<_, RunError>((column.trim().to_owned(), value.trim().to_owned()))
     };
+    let filter = data.filter.as_ref().map(condition).transpose()?;
     Ok(LoadOptions {
         form: data.form.as_deref().map(str::parse).transpose()?,
         columns: data.columns.clone(),

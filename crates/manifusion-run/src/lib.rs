@@ -2,8 +2,8 @@
 //!
 //! A folder is self-contained, and its state is never in doubt: every file is complete or absent
 //! (written beside its place, synced and moved), `config.toml` is the last that a start needs, and
-//! `model.safetensors` the last of the end. A run that is killed goes on with [`resume`]; nothing here
-//! prints.
+//! `model.safetensors` the last of the end. A run that is killed goes on with [`resume`]; nothing
+//! here prints.
 //!
 //! ```
 //! use manifusion::watch::Watch;

@@ -41,8 +41,8 @@ pub struct NewRows {
 }
 
 impl NewRows {
-    /// Reads the rows. Columns are the run's unless others are given; where the file does not tell its
-    /// form, it is that of the run's data.
+    /// Reads the rows. Columns are the run's unless others are given; where the file does not tell
+    /// its form, it is that of the run's data.
     pub fn load(request: &RowsRequest, run: &StoredRun) -> Result<Self, RunError> {
         let RowsRequest { source, form, columns, filter, rows, .. } = request.clone();
         let known = &run.settings().data;
@@ -98,8 +98,9 @@ impl NewRows {
         Ok(())
     }
 
-    /// The rows with one more column, for a file of this format. Rows of a file keep all their columns, in
-    /// text as they are written there; a NumPy file, which has numbers only, gets the coordinates.
+    /// The rows with one more column, for a file of this format. Rows of a file keep all their
+    /// columns, in text as they are written there; a NumPy file, which has numbers only, gets the
+    /// coordinates.
     pub fn columns_with(
         &mut self,
         run: &StoredRun,

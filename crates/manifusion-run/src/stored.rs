@@ -59,13 +59,11 @@ fn once<T>(
     cell: &OnceLock<T>,
     compute: impl FnOnce() -> Result<T, RunError>,
 ) -> Result<&T, RunError> {
-    match cell.get() {
-        Some(value) => Ok(value),
-        None => {
-            let value = compute()?;
-            Ok(cell.get_or_init(|| value))
-        }
+    if let Some(value) = cell.get() {
+        return Ok(value);
     }
+    let value = compute()?;
+    Ok(cell.get_or_init(|| value))
 }
 
 impl StoredRun {
@@ -177,7 +175,8 @@ impl StoredRun {
         })
     }
 
-    /// The step of the last checkpoint, of how many; none before the first, and for a run without steps.
+    /// The step of the last checkpoint, of how many; none before the first, and for a run without
+    /// steps.
     pub fn progress(&self) -> Result<Option<(u64, u64)>, RunError> {
         let Some(bytes) = self.dir.bytes(CHECKPOINT_FILE)? else { return Ok(None) };
         let steps = self.settings.method()?.steps_of(&self.settings.section, &bytes);
@@ -223,8 +222,8 @@ impl StoredRun {
         Ok(columns)
     }
 
-    /// Judges the model on a part of the data, and keeps the result in the folder. If the watch stops it,
-    /// the result has what was computed until then.
+    /// Judges the model on a part of the data, and keeps the result in the folder. If the watch
+    /// stops it, the result has what was computed until then.
     pub fn evaluate(
         &self,
         part: SplitPart,
@@ -267,7 +266,8 @@ fn evaluation_file(part: SplitPart) -> String {
     }
 }
 
-/// Keeps a model in a folder of its own, without data: for [`load`], and for the commands that need none.
+/// Keeps a model in a folder of its own, without data: for [`load`], and for the commands that need
+/// none.
 pub fn save(model: &dyn Fitted, seed: u64, path: &Path) -> Result<(), RunError> {
     let settings = RunSettings {
         method: model.info().name.to_owned(),
@@ -284,8 +284,8 @@ pub fn save(model: &dyn Fitted, seed: u64, path: &Path) -> Result<(), RunError> 
     dir.write(CONFIG, settings.to_toml()?.as_bytes())
 }
 
-/// What cannot be read again must not be written: an error for a model whose manifold, method or prior
-/// [`load`] could not make.
+/// What cannot be read again must not be written: an error for a model whose manifold, method or
+/// prior [`load`] could not make.
 fn check_loadable(model: &dyn Fitted, settings: &RunSettings) -> Result<(), RunError> {
     let manifold = parse(&settings.manifold)?;
     if settings.method()?.info() != model.info() || !model.files()?.contains_key(MODEL_FILE) {

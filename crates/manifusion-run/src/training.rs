@@ -36,8 +36,8 @@ pub enum Trained {
     },
 }
 
-/// Reads and splits the data, makes every open choice, and learns in a new folder. `remark` gets what a
-/// user should know, in sentences, as it is found out.
+/// Reads and splits the data, makes every open choice, and learns in a new folder. `remark` gets
+/// what a user should know, in sentences, as it is found out.
 pub fn train(
     choices: Choices,
     out: &Path,

@@ -1,5 +1,5 @@
-//! Brownian motion on S²: 512 points × 100 Heun steps, and exact draws. One JSON line per workload; the peers' scripts
-//! and the comparison are in `benches/peers/`.
+//! Brownian motion on S²: 512 points × 100 Heun steps, and exact draws. One JSON line per workload;
+//! the peers' scripts and the comparison are in `benches/peers/`.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -13,7 +13,8 @@ use manifusion::rows::{Rows, RowsMut};
 
 const POINTS: usize = 512;
 
-/// Median and minimum time of `work` in milliseconds, over rounds that are long enough for the clock.
+/// Median and minimum time of `work` in milliseconds, over rounds that are long enough for the
+/// clock.
 fn time(mut work: impl FnMut(u64)) -> (f64, f64) {
     let mut times: Vec<f64> = (0..400u64)
         .map(|round| {
@@ -29,7 +30,8 @@ fn time(mut work: impl FnMut(u64)) -> (f64, f64) {
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// Inside the pool, where training draws its noise too: a call from outside would be woken up for at every draw.
+/// Inside the pool, where training draws its noise too: a call from outside would be woken up for
+/// at every draw.
 fn main() -> Result<(), Failure> {
     rayon::ThreadPoolBuilder::new().num_threads(2).build()?.install(run)
 }

@@ -1,5 +1,6 @@
-//! Your own manifold from a projection and a point map: Stiefel V(4, 2) written from scratch and compared with the
-//! built-in one. Frame, mean curvature, divergence, noise and uniform law follow by default.
+//! Your own manifold from a projection and a point map: Stiefel V(4, 2) written from scratch and
+//! compared with the built-in one. Frame, mean curvature, divergence, noise and uniform law follow
+//! by default.
 
 use std::sync::Arc;
 

@@ -1,5 +1,6 @@
-//! A level set in a few lines: the ellipsoid x² + y²/4 + z² = 1 from its equation alone. Projection, curvature and point
-//! map are derived by automatic differentiation; the self-checks then vouch for them.
+//! A level set in a few lines: the ellipsoid x² + y²/4 + z² = 1 from its equation alone.
+//! Projection, curvature and point map are derived by automatic differentiation; the self-checks
+//! then vouch for them.
 
 use std::sync::Arc;
 

@@ -1,7 +1,8 @@
 //! Test NLL of the kernel mixture on random 80/10/10 splits of a CSV file, mean over seeds 0, 1, ….
 //!
-//! `kernel_mixture FILE latlon|angles|quaternion [dedup] [guide] [seeds=3]`: columns are latitude and longitude in degrees (S²), any number of angles in
-//! degrees (torus), or a unit quaternion (SO(3)). With `guide` the untrained guide's ODE likelihood of 1000 test points follows.
+//! `kernel_mixture FILE latlon|angles|quaternion [dedup] [guide] [seeds=3]`: columns are latitude
+//! and longitude in degrees (S²), any number of angles in degrees (torus), or a unit quaternion
+//! (SO(3)). With `guide` the untrained guide's ODE likelihood of 1000 test points follows.
 
 use std::collections::HashSet;
 use std::error::Error;
@@ -137,7 +138,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Times a training batch, and compares the ODE likelihood of the untrained guide with the closed form.
+/// Times a training batch, and compares the ODE likelihood of the untrained guide with the closed
+/// form.
 #[expect(clippy::print_stdout, reason = "an example shows its result")]
 fn guide(
     mixture: &KernelMixture,

@@ -1,4 +1,5 @@
-//! A parametrised surface: the torus of revolution in ℝ³, with P = J(JᵀJ)⁻¹Jᵀ from ψ, and its area by a long run.
+//! A parametrised surface: the torus of revolution in ℝ³, with P = J(JᵀJ)⁻¹Jᵀ from ψ, and its area
+//! by a long run.
 
 use std::sync::Arc;
 

@@ -4,8 +4,9 @@ use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 
-/// Writes `bytes` to `path` so that the file is at every moment either the old one or the complete new one: written
-/// to a `.partial` sibling, synced, renamed, and the directory synced. On an error (a full disk) the sibling is removed.
+/// Writes `bytes` to `path` so that the file is at every moment either the old one or the complete
+/// new one: written to a `.partial` sibling, synced, renamed, and the directory synced. On an error
+/// (a full disk) the sibling is removed.
 pub fn write_atomic(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".partial");

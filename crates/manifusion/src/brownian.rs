@@ -1,8 +1,9 @@
 //! A Brownian path that is the same however finely, and in whatever order, it is looked at.
 //!
-//! The time axis is a [`Clock`] on [0, 1]; the path is defined on its dyadic points by Lévy's construction: the
-//! value at the middle of an interval is a bridge between its ends, with a normal drawn from the stream of that
-//! node. A rejected step, a refinement or another thread therefore sees the same path.
+//! The time axis is a [`Clock`] on [0, 1]; the path is defined on its dyadic points by Lévy's
+//! construction: the value at the middle of an interval is a bridge between its ends, with a normal
+//! drawn from the stream of that node. A rejected step, a refinement or another thread therefore
+//! sees the same path.
 
 use crate::rng::Streams;
 
@@ -51,7 +52,8 @@ impl Clock {
         }
     }
 
-    /// Length of the clock's own axis: t1 − t0, or log t1/t0. A step of 2^−level has this length times 2^−level.
+    /// Length of the clock's own axis: t1 − t0, or log t1/t0. A step of 2^−level has this length
+    /// times 2^−level.
     pub fn length(&self) -> f64 {
         match *self {
             Self::Linear { t0, t1 } => t1 - t0,
@@ -113,11 +115,12 @@ impl BrownianTree {
         (start, self.clock.time((at.index + 1) as f64 * width) - start)
     }
 
-    /// `db ←` the increment over an interval, and its two halves if wanted. `halves` has 2·dim numbers.
+    /// `db ←` the increment over an interval, and its two halves if wanted. `halves` has 2·dim
+    /// numbers.
     pub fn increments(&self, row: u64, at: Dyadic, db: &mut [f64], halves: &mut [f64]) {
         debug_assert!(at.level < MAX_LEVEL, "level {} is too deep", at.level);
-        // Node 0 is the increment over the whole clock; the bridge of interval (level, index) is node
-        // 2^level + index.
+        // Node 0 is the increment over the whole clock; the bridge of interval (level, index) is
+        // node 2^level + index.
         let whole = self.clock.time(1.0) - self.clock.time(0.0);
         self.normals(row, 0, db);
         crate::linalg::scale(whole.sqrt(), db);
@@ -134,8 +137,8 @@ impl BrownianTree {
         self.split(row, at, db, left, right);
     }
 
-    /// The bridge: given the increment over [a, c], the one over [a, b] is normal with mean (b−a)/(c−a)·db and
-    /// variance (b−a)(c−b)/(c−a).
+    /// The bridge: given the increment over [a, c], the one over [a, b] is normal with mean
+    /// (b−a)/(c−a)·db and variance (b−a)(c−b)/(c−a).
     fn split(&self, row: u64, at: Dyadic, db: &[f64], left: &mut [f64], right: &mut [f64]) {
         let child = Dyadic { level: at.level + 1, index: 2 * at.index };
         let (_, first) = self.interval(child);

@@ -7,7 +7,8 @@ use crate::error::SolveError;
 use crate::manifold::Manifold;
 use crate::rows::Rows;
 
-/// A probability density on a manifold, with respect to the manifold's own volume, that can be evaluated and sampled.
+/// A probability density on a manifold, with respect to the manifold's own volume, that can be
+/// evaluated and sampled.
 pub trait Density: Debug + Send + Sync {
     /// The manifold it lives on.
     fn manifold(&self) -> &Arc<dyn Manifold>;

@@ -4,11 +4,12 @@
 //!
 //! ∇_g·(P f)(x) = Σⱼ eⱼᵀ (∂f/∂x) eⱼ + ⟨H(x), f(x)⟩,
 //!
-//! because P·DP·P = 0: the derivative of the projection only sees the normal part of f. With f = Pf this is
-//! the paper's `eq:riem-div-ambient`. Neither e nor H depends on the field, so geometry enters a loss as
-//! constant arrays, [`Probes`], and the field supplies its value and (∂f/∂x)e.
+//! because P·DP·P = 0: the derivative of the projection only sees the normal part of f. With f = Pf
+//! this is the paper's `eq:riem-div-ambient`. Neither e nor H depends on the field, so geometry
+//! enters a loss as constant arrays, [`Probes`], and the field supplies its value and (∂f/∂x)e.
 //!
-//! Where vectors are coefficients in a frame field V (see [`Manifold::velocity`]) the derivative is taken along Ve, and h is ∇·V.
+//! Where vectors are coefficients in a frame field V (see [`Manifold::velocity`]) the derivative is
+//! taken along Ve, and h is ∇·V.
 
 use crate::error::{ShapeError, SolveError};
 use crate::linalg::{axpy, dot, orthonormalise_rows, scratch};
@@ -30,10 +31,11 @@ pub enum Estimator {
         /// Their law.
         law: ProbeLaw,
     },
-    /// Exact where π is the Euclidean closest point: the flat divergence of x ↦ P f at π(x) over all m
-    /// coordinate directions ("Closest-point projection").
+    /// Exact where π is the Euclidean closest point: the flat divergence of x ↦ P f at π(x) over
+    /// all m coordinate directions ("Closest-point projection").
     ClosestPoint,
-    /// Exact away from the poles: spherical coordinates on S², angles on T^d ("Intrinsic coordinates").
+    /// Exact away from the poles: spherical coordinates on S², angles on T^d ("Intrinsic
+    /// coordinates").
     Intrinsic,
 }
 
@@ -115,7 +117,8 @@ impl Probes {
         self.fill_with(manifold, estimator, x, streams, |i| rows[i] as u64, 0)
     }
 
-    /// Directions and h at every row of `x`. Random directions are drawn from (`first_row` + row, `step`).
+    /// Directions and h at every row of `x`. Random directions are drawn from (`first_row` + row,
+    /// `step`).
     pub fn fill(
         &mut self,
         manifold: &dyn Manifold,
@@ -180,12 +183,14 @@ impl Probes {
         Ok(())
     }
 
-    /// Where a field is to be differentiated: the velocities of the directions, rows × `per_row` × m.
+    /// Where a field is to be differentiated: the velocities of the directions, rows × `per_row` ×
+    /// m.
     pub fn velocities(&self) -> &[f64] {
         if self.moved.is_empty() { &self.e } else { &self.moved }
     }
 
-    /// `div ← ∇_g·(P f)` from the field's values `f` (n × m) and derivatives `jf_e` (n·per_row × m).
+    /// `div ← ∇_g·(P f)` from the field's values `f` (n × m) and derivatives `jf_e` (n·per_row ×
+    /// m).
     pub fn divergence(
         &self,
         f: Rows<'_>,
@@ -222,7 +227,8 @@ fn draw_probes(law: ProbeLaw, streams: &Streams, row: u64, step: u64, z: &mut [f
     }
 }
 
-/// d projected Gaussian vectors, orthonormalised; drawn again in the (improbable) case of near dependence.
+/// d projected Gaussian vectors, orthonormalised; drawn again in the (improbable) case of near
+/// dependence.
 fn random_frame(
     manifold: &dyn Manifold,
     x: &[f64],
@@ -243,8 +249,9 @@ fn random_frame(
     }
 }
 
-/// The columns of Dπ(x) by central differences, extrapolated to sixth order. Where π is the closest point
-/// Dπ = P, so that Σᵢ (Dπ cᵢ)ᵀ(∂f/∂x)(Dπ cᵢ) over the coordinate vectors cᵢ is the trace over T_xM.
+/// The columns of Dπ(x) by central differences, extrapolated to sixth order. Where π is the closest
+/// point Dπ = P, so that Σᵢ (Dπ cᵢ)ᵀ(∂f/∂x)(Dπ cᵢ) over the coordinate vectors cᵢ is the trace over
+/// T_xM.
 fn closest_point_directions(
     manifold: &dyn Manifold,
     x: &[f64],

@@ -1,7 +1,8 @@
 //! Every number that a model is judged by, with its error, its unit and what it means.
 //!
-//! [`Evaluation`] is the one definition of these numbers: `eval.json` is its JSON form, the table of the
-//! command line its [`Display`](fmt::Display) form, and [`METRICS`] explains each to a reader of the report.
+//! [`Evaluation`] is the one definition of these numbers: `eval.json` is its JSON form, the table
+//! of the command line its [`Display`](fmt::Display) form, and [`METRICS`] explains each to a
+//! reader of the report.
 
 use std::fmt;
 use std::time::Instant;
@@ -64,7 +65,8 @@ evaluation! {
         nll_se: Option<f64>, "nats";
         /// Bootstrap interval of nll over the test points, 95 %.
         nll_interval_95: Option<[f64; 2]>, "nats";
-        /// How nll was computed: ode (the model's equivalent flow, solved numerically) or closed-form.
+        /// How nll was computed: ode (the model's equivalent flow, solved numerically) or
+        /// closed-form.
         nll_kind: String, "";
         /// nll with respect to the other usual measure.
         nll_other_measure: Option<f64>, "nats";
@@ -76,11 +78,13 @@ evaluation! {
         kernel_nll: Option<f64>, "nats";
         /// Standard error of kernel_nll.
         kernel_nll_se: Option<f64>, "nats";
-        /// nll of the mixture that guides the network, without the network: what the network adds is the difference to nll.
+        /// nll of the mixture that guides the network, without the network: what the network adds
+        /// is the difference to nll.
         guide_nll: Option<f64>, "nats";
         /// nll of the ground-truth density of generated data: what no model beats on average.
         true_nll: Option<f64>, "nats";
-        /// Negated evidence lower bound: an upper bound of the negative log-likelihood of the stochastic model.
+        /// Negated evidence lower bound: an upper bound of the negative log-likelihood of the
+        /// stochastic model.
         elbo_nll: Option<f64>, "nats";
         /// Standard error of elbo_nll.
         elbo_nll_se: Option<f64>, "nats";
@@ -108,7 +112,8 @@ evaluation! {
         measure: String, "";
         /// Number of test points behind the averages.
         n: usize, "points";
-        /// Share of the test points that also occur in training; likelihoods reward remembering them.
+        /// Share of the test points that also occur in training; likelihoods reward remembering
+        /// them.
         test_in_train: Option<f64>, "";
         /// How the density was learned.
         method: String, "";

@@ -13,8 +13,8 @@ use crate::rows::Rows;
 
 /// The variational field a(x, s): a trained network, or a score that is known.
 pub trait Field: Debug + Send + Sync {
-    /// `a ← a(x, s)`, n × m, and `jvp ← (∂a/∂x) e` for the `per_row` directions of each row (`e` and `jvp` are n × per_row × m). The normal
-    /// part of a is ignored by everything that uses it.
+    /// `a ← a(x, s)`, n × m, and `jvp ← (∂a/∂x) e` for the `per_row` directions of each row (`e`
+    /// and `jvp` are n × per_row × m). The normal part of a is ignored by everything that uses it.
     fn eval(
         &self,
         x: Rows<'_>,
@@ -76,7 +76,8 @@ impl Field for FrozenBelow {
     }
 }
 
-/// ∇log p₀ = 2U₀, the score that every noised law tends to. A network that is added to it starts as the prior.
+/// ∇log p₀ = 2U₀, the score that every noised law tends to. A network that is added to it starts as
+/// the prior.
 #[derive(Clone, Debug)]
 pub struct PriorScore(pub Arc<dyn Prior>);
 
@@ -144,8 +145,8 @@ pub struct FieldValues {
     pub a: Vec<f64>,
     /// ∇_g·(P a), n.
     pub div: Vec<f64>,
-    /// ∇_g·(P a) − ⟨h, P a⟩, n: twice the drift between the Stratonovich and the Itô integral of a·dB. The divergence itself where the metric
-    /// is induced, h being normal there.
+    /// ∇_g·(P a) − ⟨h, P a⟩, n: twice the drift between the Stratonovich and the Itô integral of
+    /// a·dB. The divergence itself where the metric is induced, h being normal there.
     pub trace: Vec<f64>,
 }
 
@@ -172,7 +173,8 @@ impl FieldValues {
         check_finite("the field", s, x.width(), &self.a)
     }
 
-    /// P a and its divergence. Random probes of row i are those of `rows[i]`, the same at every call.
+    /// P a and its divergence. Random probes of row i are those of `rows[i]`, the same at every
+    /// call.
     pub fn evaluate(
         &mut self,
         manifold: &dyn Manifold,

@@ -53,15 +53,15 @@ impl Fit {
         Self { validation: Some(validation), ..self }
     }
 
-    /// The prior, instead of the manifold's own one. That of a level set takes seconds to make: make it
-    /// once where several fits need it.
+    /// The prior, instead of the manifold's own one. That of a level set takes seconds to make:
+    /// make it once where several fits need it.
     #[must_use]
     pub fn prior(self, prior: Arc<dyn Prior>) -> Self {
         Self { prior: Some(prior), ..self }
     }
 
-    /// Calls `progress` as the work goes on. [`ControlFlow::Break`] stops it: a training then ends with
-    /// the best weights that it has so far.
+    /// Calls `progress` as the work goes on. [`ControlFlow::Break`] stops it: a training then ends
+    /// with the best weights that it has so far.
     #[must_use]
     pub fn progress(
         self,
@@ -75,12 +75,11 @@ impl Fit {
         let Self { request, seed, validation, prior, watch } = self;
         let method = request.method()?;
         method.check(request.choices())?;
-        let (train, validation) = match validation {
-            Some(validation) => (points.clone(), validation),
-            None => {
-                let (train, held_out) = hold_out(points, HELD_OUT, seed)?;
-                (points.select(&train)?, points.select(&held_out)?)
-            }
+        let (train, validation) = if let Some(validation) = validation {
+            (points.clone(), validation)
+        } else {
+            let (train, held_out) = hold_out(points, HELD_OUT, seed)?;
+            (points.select(&train)?, points.select(&held_out)?)
         };
         in_pool(|| {
             let manifold = Arc::clone(points.manifold());

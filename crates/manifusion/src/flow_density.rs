@@ -1,10 +1,10 @@
-//! The density that a flow carries from a prior: manifold + prior + velocity → log p and samples by an
-//! ordinary differential equation.
+//! The density that a flow carries from a prior: manifold + prior + velocity → log p and samples by
+//! an ordinary differential equation.
 //!
 //! dY/ds = v(Y, s) takes data at time `start` to the prior at time `end`, so that
-//! log p(x) = log p₀(Y_end) + ∫ ∇_g·v ds along the path from x. Samples run the same path backwards.
-//! The diffusion model at λ = 1 is one case ([`ProbabilityFlow`]); a learned velocity is another
-//! ([`FieldVelocity`]).
+//! log p(x) = log p₀(Y_end) + ∫ ∇_g·v ds along the path from x. Samples run the same path
+//! backwards. The diffusion model at λ = 1 is one case ([`ProbabilityFlow`]); a learned velocity is
+//! another ([`FieldVelocity`]).
 
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -50,7 +50,8 @@ impl Velocity for FieldVelocity {
     }
 }
 
-/// v = U₀ − ½P a: the equivalent ODE of a diffusion model with the score a, λ = 1 in `eq:equiv-lambda`.
+/// v = U₀ − ½P a: the equivalent ODE of a diffusion model with the score a, λ = 1 in
+/// `eq:equiv-lambda`.
 #[derive(Clone, Debug)]
 pub struct ProbabilityFlow {
     /// The score a(x, s).
@@ -202,7 +203,8 @@ struct Backwards<'a> {
 }
 
 impl Backwards<'_> {
-    /// The time of the flow that belongs to u; rounding must not lead beyond the times that the field knows.
+    /// The time of the flow that belongs to u; rounding must not lead beyond the times that the
+    /// field knows.
     fn time(&self, u: f64) -> f64 {
         let FlowDensity { start, end, .. } = *self.at.density;
         if end > start { (end - u).max(start) } else { (end + u).min(start) }
@@ -245,11 +247,12 @@ impl OdeSystem for Backwards<'_> {
 }
 
 impl FlowDensity {
-    /// An error unless the prior is one of the manifold's width and the times are finite and differ.
+    /// An error unless the prior is one of the manifold's width and the times are finite and
+    /// differ.
     pub fn check(&self) -> Result<(), SolveError> {
         check_width(self.manifold.as_ref(), self.prior.as_ref())?;
         let (start, end) = (self.start, self.end);
-        if (end - start).is_finite() && end != start {
+        if (end - start).is_finite() && (end - start).abs() > 0.0 {
             return Ok(());
         }
         let expected = "a flow takes a finite time from the data to the prior";

@@ -4,23 +4,24 @@
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use manifusion::{Points, fit, methods::Rdm};
 //! let points = Points::synthetic("sphere-mixture", 200, 0)?; // or Points::new("sphere:2", xyz)?
-//! let model = fit(&points, Rdm::default().steps(20))?; // or minutes(2.0), or fit(&points, "kernel")
-//! let log_p = model.log_density(points.rows())?;
-//! let samples = model.sample(10, 0)?;
+//! let model = fit(&points, Rdm::default().steps(20))?; // or minutes(2.0), or fit(&points,
+//! "kernel") let log_p = model.log_density(points.rows())?; let samples = model.sample(10, 0)?;
 //! assert!(log_p.len() == 200 && samples.len() == 30 && log_p.iter().all(|v| v.is_finite()));
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! [`fit()`] makes the choices that the command line makes; [`Fit`](fit::Fit) takes a seed, validation
-//! points and a callback that sees the progress and can stop it. [`evaluate`](evaluation::evaluate)
-//! judges a model. `manifusion-io` reads points from files, `manifusion-run` keeps models in folders
-//! that the command line shares, `manifusion-plot` draws them.
+//! [`fit()`] makes the choices that the command line makes; [`Fit`](fit::Fit) takes a seed,
+//! validation points and a callback that sees the progress and can stop it.
+//! [`evaluate`](evaluation::evaluate) judges a model. `manifusion-io` reads points from files,
+//! `manifusion-run` keeps models in folders that the command line shares, `manifusion-plot` draws
+//! them.
 //!
-//! The library follows *Riemannian Diffusion Models* (Huang, Aghajohari, Bose, Panangaden & Courville,
-//! NeurIPS 2022): a manifold M ⊂ ℝᵐ is given by its tangent projection and a point map, noise is
-//! Brownian motion or a Langevin diffusion on it, and a density is learned by reversing that noise.
-//! Each part can be used alone. A place on the globe and a rotation, noised together for time 0.1:
+//! The library follows *Riemannian Diffusion Models* (Huang, Aghajohari, Bose, Panangaden &
+//! Courville, NeurIPS 2022): a manifold M ⊂ ℝᵐ is given by its tangent projection and a point map,
+//! noise is Brownian motion or a Langevin diffusion on it, and a density is learned by reversing
+//! that noise. Each part can be used alone. A place on the globe and a rotation, noised together
+//! for time 0.1:
 //!
 //! ```
 //! use std::sync::Arc;
@@ -44,8 +45,8 @@
 //! # }
 //! ```
 //!
-//! `ARCHITECTURE.md` in the repository maps the modules, `docs/extending.md` says how to add a manifold,
-//! a method and more, `docs/notation.md` explains symbols and words.
+//! `ARCHITECTURE.md` in the repository maps the modules, `docs/extending.md` says how to add a
+//! manifold, a method and more, `docs/notation.md` explains symbols and words.
 
 pub mod atomic;
 pub mod brownian;

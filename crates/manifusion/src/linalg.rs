@@ -334,8 +334,9 @@ pub fn rotation_matrix([w, a, b, c]: [f64; 4]) -> [f64; 9] {
     ]
 }
 
-/// The unit quaternion (w, x, y, z) of a rotation matrix whose largest component is positive: 4qqᵀ has sums of the matrix's entries, and its row with the largest
-/// diagonal is read, so that no small number is divided by.
+/// The unit quaternion (w, x, y, z) of a rotation matrix whose largest component is positive: 4qqᵀ
+/// has sums of the matrix's entries, and its row with the largest diagonal is read, so that no
+/// small number is divided by.
 pub fn unit_quaternion(r: &[f64]) -> [f64; 4] {
     let (a, b, c) = (r[0], r[4], r[8]);
     let squares = [1.0 + a + b + c, 1.0 + a - b - c, 1.0 - a + b - c, 1.0 - a - b + c];

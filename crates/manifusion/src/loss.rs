@@ -15,8 +15,9 @@ use crate::rows::{Rows, RowsMut};
 pub enum LossKind {
     /// ½|Pa|² + ∇_g·(Pa − U₀), the paper's; works on every manifold.
     Implicit(Estimator),
-    /// ½|Pa − ∇log K_s(Y_s|Y_0)|², the same bound up to a constant that does not depend on the network, where the transition kernel is known.
-    /// No divergence, and far smaller variance at small s.
+    /// ½|Pa − ∇log K_s(Y_s|Y_0)|², the same bound up to a constant that does not depend on the
+    /// network, where the transition kernel is known. No divergence, and far smaller variance at
+    /// small s.
     Denoising,
 }
 
@@ -39,7 +40,8 @@ pub struct LossBatch {
     seen: (Vec<f64>, Vec<f64>),
     /// Directions and H for the implicit form.
     probes: Probes,
-    /// What is subtracted from the divergence, n; implicit form. ∇_g·U₀, or its negative for a network that is added to 2U₀.
+    /// What is subtracted from the divergence, n; implicit form. ∇_g·U₀, or its negative for a
+    /// network that is added to 2U₀.
     prior_divergence: Vec<f64>,
     /// ∇log K_s, n × m; denoising form.
     target: Vec<f64>,
@@ -63,7 +65,8 @@ impl LossBatch {
         Self { prior_score, ..self }
     }
 
-    /// Fills what the chosen form needs from `y` and `s` (and, for the denoising form, the starting points `y0`).
+    /// Fills what the chosen form needs from `y` and `s` (and, for the denoising form, the starting
+    /// points `y0`).
     pub fn prepare(
         &mut self,
         manifold: &dyn Manifold,
@@ -117,7 +120,8 @@ impl LossBatch {
         Ok(())
     }
 
-    /// Takes a part of the target that something else than the network accounts for off it; denoising form.
+    /// Takes a part of the target that something else than the network accounts for off it;
+    /// denoising form.
     pub fn subtract_from_target(&mut self, part: &[f64]) {
         for (target, part) in self.target.iter_mut().zip(part) {
             *target -= part;
@@ -166,7 +170,8 @@ impl LossBatch {
             let div = self.probes.weight * dot(e, jvp) + dot(h, a) - self.prior_divergence[row];
             out.loss[r] = weight * (0.5 * dot(&tangent, &tangent) + div);
             for j in 0..m {
-                // P is symmetric and idempotent: the gradient of ½|Pa|² is Pa; a score added to a is tangent.
+                // P is symmetric and idempotent: the gradient of ½|Pa|² is Pa; a score added to a
+                // is tangent.
                 out.a[r * m + j] = weight * (tangent[j] + h[j]);
             }
             for (out, e) in out.jvp[r * block..(r + 1) * block].iter_mut().zip(e) {

@@ -1,7 +1,8 @@
 //! The total mass ∫p of a density, which must be one.
 //!
-//! By quadrature on circles, T², T³ and S² where two grids agree, which they do for smooth densities; else by importance sampling, E_q[p/q], from a
-//! proposal q whose density is known, with the other known masses as a control.
+//! By quadrature on circles, T², T³ and S² where two grids agree, which they do for smooth
+//! densities; else by importance sampling, E_q[p/q], from a proposal q whose density is known, with
+//! the other known masses as a control.
 
 use std::f64::consts::{PI, TAU};
 
@@ -36,8 +37,8 @@ pub enum MassKind {
 /// Grids that differ by less than this are believed.
 const AGREEMENT: f64 = 2e-3;
 
-/// ∫p with about `budget` evaluations of p: by quadrature where that is possible and the grids agree, else by importance sampling from half the prior and half
-/// `near`, a density close to p.
+/// ∫p with about `budget` evaluations of p: by quadrature where that is possible and the grids
+/// agree, else by importance sampling from half the prior and half `near`, a density close to p.
 pub fn total_mass(
     density: &dyn Density,
     near: Option<&dyn Density>,
@@ -47,7 +48,8 @@ pub fn total_mass(
 ) -> Result<Mass, SolveError> {
     let resolved = |mass: &Mass| mass.se <= AGREEMENT;
     if let Some(mass) = quadrature(density, budget)?.filter(resolved) {
-        // Two grids also agree on a peak that both miss: they must see the mass of `near`, which is one.
+        // Two grids also agree on a peak that both miss: they must see the mass of `near`, which is
+        // one.
         let known = near.map(|near| quadrature(near, budget)).transpose()?.flatten();
         if known.is_none_or(|known| resolved(&known) && (known.value - 1.0).abs() <= AGREEMENT) {
             return Ok(mass);
@@ -72,8 +74,9 @@ pub fn quadrature(density: &dyn Density, budget: usize) -> Result<Option<Mass>, 
     Ok(Some(Mass { value, se, kind: MassKind::Quadrature }))
 }
 
-/// E_q[p/q] with q half the prior, half `near`, whose own masses E_q[near/q] = 1 and E_q[p₀/q] = 1 are known: what the draws get wrong about
-/// `near` they get wrong about a p close to it, so the error shrinks by β(near/q − 1), β by least squares.
+/// E_q[p/q] with q half the prior, half `near`, whose own masses E_q[near/q] = 1 and E_q[p₀/q] = 1
+/// are known: what the draws get wrong about `near` they get wrong about a p close to it, so the
+/// error shrinks by β(near/q − 1), β by least squares.
 pub fn importance(
     density: &dyn Density,
     near: Option<&dyn Density>,
@@ -110,7 +113,8 @@ pub fn importance(
         ratios.push((log_p - log_q).exp());
         controls.push((log_near[i] - log_q).exp());
     }
-    // Stratified: the two parts have fixed sizes, so their errors add without the variance between them.
+    // Stratified: the two parts have fixed sizes, so their errors add without the variance between
+    // them.
     let strata = [0..budget - from_near, budget - from_near..budget];
     let strata = || strata.iter().filter(|part| !part.is_empty());
     let (mut together, mut alone) = (0.0, 0.0);
@@ -159,7 +163,8 @@ fn torus_grid(dim: usize, budget: usize) -> (Vec<f64>, Vec<f64>) {
     (points, vec![(TAU / side as f64).powi(dim as i32); count])
 }
 
-/// Gauss–Legendre in z times the trapezoid rule in longitude: exact for spherical harmonics up to the grid's degree.
+/// Gauss–Legendre in z times the trapezoid rule in longitude: exact for spherical harmonics up to
+/// the grid's degree.
 fn sphere_grid(budget: usize) -> (Vec<f64>, Vec<f64>) {
     let rows = ((budget as f64 / 2.0).sqrt() as usize).max(2);
     let columns = 2 * rows;

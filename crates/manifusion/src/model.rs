@@ -10,9 +10,11 @@ use crate::ode::OdeOptions;
 use crate::prior::{Prior, check_width};
 use crate::rows::Rows;
 
-/// The model of the paper's fixed-inference parameterisation `eq:fixed-inference-gen`, run from s = T down to `s_min`.
+/// The model of the paper's fixed-inference parameterisation `eq:fixed-inference-gen`, run from s =
+/// T down to `s_min`.
 ///
-/// `s_min` is part of the model: the density of a point is that of the generative process stopped at `s_min`.
+/// `s_min` is part of the model: the density of a point is that of the generative process stopped
+/// at `s_min`.
 #[derive(Clone, Debug)]
 pub struct Diffusion {
     /// M.

@@ -1,22 +1,24 @@
 //! Work on rows, spread over threads in chunks of a fixed size. (The network engine, the optimiser
 //! and the random numbers spread their own arrays, by the same rule.)
 //!
-//! Chunks do not depend on the number of threads, and random numbers depend on the row alone, so neither
-//! does any result. The outermost loop of a [`crate::watch::Watch::stage`] counts its rows there.
+//! Chunks do not depend on the number of threads, and random numbers depend on the row alone, so
+//! neither does any result. The outermost loop of a [`crate::watch::Watch::stage`] counts its rows
+//! there.
 
 use rayon::prelude::*;
 
 use crate::error::SolveError;
 use crate::watch::Watch;
 
-/// Runs `work` on a thread of the pool: for a caller outside, every parallel part of it would have to
-/// wake a thread first.
+/// Runs `work` on a thread of the pool: for a caller outside, every parallel part of it would have
+/// to wake a thread first.
 pub fn in_pool<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     rayon::scope(|_| work())
 }
 
-/// Runs `work(first_row, chunk)` on consecutive chunks of `rows_per_chunk` rows of `data` (rows of `width`). The error
-/// of the lowest failing chunk is returned, with its row counted from the start of the batch.
+/// Runs `work(first_row, chunk)` on consecutive chunks of `rows_per_chunk` rows of `data` (rows of
+/// `width`). The error of the lowest failing chunk is returned, with its row counted from the start
+/// of the batch.
 pub fn for_each_chunk<F>(
     data: &mut [f64],
     width: usize,

@@ -1,7 +1,7 @@
 //! Sampling: the λ-family of marginally equivalent processes `eq:equiv-lambda-reverse`.
 //!
-//! dX = ((1 − λ/2)S − U₀)dt + √(1−λ) P∘dB from X₀ ~ p₀, with the field in place of the score S and s = T − t. λ = 0 is the reverse SDE,
-//! λ = 1 an ODE, λ < 0 more noise.
+//! dX = ((1 − λ/2)S − U₀)dt + √(1−λ) P∘dB from X₀ ~ p₀, with the field in place of the score S and
+//! s = T − t. λ = 0 is the reverse SDE, λ = 1 an ODE, λ < 0 more noise.
 
 use crate::brownian::{BrownianTree, Clock};
 use crate::divergence::Estimator;

@@ -22,7 +22,8 @@ pub fn mean(values: &[f64]) -> Mean {
     Mean { value, se, n }
 }
 
-/// The middle `level` of the means of `resamples` resamplings with replacement (percentile bootstrap).
+/// The middle `level` of the means of `resamples` resamplings with replacement (percentile
+/// bootstrap).
 pub fn bootstrap_interval(values: &[f64], level: f64, resamples: usize, seed: u64) -> (f64, f64) {
     let n = values.len();
     let streams = Streams::new(seed, "bootstrap");

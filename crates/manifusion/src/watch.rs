@@ -1,8 +1,9 @@
 //! Progress of long work, and a way to stop it, from outside.
 //!
-//! Whoever starts something long makes a [`Watch`] and runs it inside [`Watch::stage`]. The rows that
-//! [`crate::parallel`] works on are counted there, so that no function in between needs an argument
-//! for it. A watch that was told to stop ends the work with [`crate::error::SolveError::Stopped`].
+//! Whoever starts something long makes a [`Watch`] and runs it inside [`Watch::stage`]. The rows
+//! that [`crate::parallel`] works on are counted there, so that no function in between needs an
+//! argument for it. A watch that was told to stop ends the work with
+//! [`crate::error::SolveError::Stopped`].
 
 use std::cell::RefCell;
 use std::ops::ControlFlow;
@@ -97,8 +98,8 @@ thread_local! {
 }
 
 impl Watch {
-    /// A watch that calls `sink` on every change, from whichever thread made it, one call at a time.
-    /// [`ControlFlow::Break`] stops the work.
+    /// A watch that calls `sink` on every change, from whichever thread made it, one call at a
+    /// time. [`ControlFlow::Break`] stops the work.
     pub fn new(sink: impl FnMut(&Progress) -> ControlFlow<()> + Send + 'static) -> Self {
         Self::of(Some(Box::new(sink)))
     }
@@ -125,8 +126,8 @@ impl Watch {
         self.0.stopped.load(Ordering::Relaxed)
     }
 
-    /// Runs `work` as a stage of this name: parallel loops that it starts report to this watch. A stage
-    /// within a stage takes its place.
+    /// Runs `work` as a stage of this name: parallel loops that it starts report to this watch. A
+    /// stage within a stage takes its place.
     pub fn stage<R>(&self, name: &'static str, work: impl FnOnce() -> R) -> R {
         self.begin(name, 0, 0);
         self.watched(work)

@@ -14,7 +14,8 @@ use super::{Form, TOLERANCE};
 /// Radians in files are rounded: 6.2832 is one turn.
 const TURN: f64 = TAU + TOLERANCE;
 
-/// `point ←` the point that a row describes; returns how far a rounded row was moved. An error says what is wrong with the row.
+/// `point ←` the point that a row describes; returns how far a rounded row was moved. An error says
+/// what is wrong with the row.
 pub(crate) fn to_point(
     form: Form,
     manifold: &dyn Manifold,
@@ -62,8 +63,8 @@ pub(crate) fn to_point(
     Ok(0.0)
 }
 
-/// Onto the manifold: by its point map, on a hyperboloid by its height, which keeps more digits far out. −0 becomes 0, so that
-/// equal points are equal bits.
+/// Onto the manifold: by its point map, on a hyperboloid by its height, which keeps more digits far
+/// out. −0 becomes 0, so that equal points are equal bits.
 fn settle(manifold: &dyn Manifold, point: &mut [f64]) -> Result<(), String> {
     if let Family::Hyperboloid { curvature, .. } = manifold.family() {
         point[0] = radius(curvature).hypot(length(&point[1..]));
@@ -114,7 +115,8 @@ pub(crate) fn from_point(form: Form, manifold: &dyn Manifold, point: &[f64], row
     }
 }
 
-/// An angle in degrees to 12 decimals, as many as the way over sine and cosine leaves: 35.8142 comes back as 35.8142.
+/// An angle in degrees to 12 decimals, as many as the way over sine and cosine leaves: 35.8142
+/// comes back as 35.8142.
 fn to_twelve_decimals(degrees: f64) -> f64 {
     (degrees * 1e12).round() / 1e12
 }
@@ -241,7 +243,8 @@ fn from_polar(curvature: f64, r: f64, theta: f64, point: &mut [f64]) -> Result<(
     Ok(())
 }
 
-/// Keeps the space coordinates and recomputes x₀: far out the Lorentz norm of rounded decimals has no digits left.
+/// Keeps the space coordinates and recomputes x₀: far out the Lorentz norm of rounded decimals has
+/// no digits left.
 fn from_lorentz(manifold: &dyn Manifold, row: &[f64], point: &mut [f64]) -> Result<f64, String> {
     let radius = radius(curvature(manifold));
     let height = radius.hypot(length(&row[1..]));

@@ -1,4 +1,5 @@
-//! Which columns are the point, and in which form: as told, by their names, or by what alone fits the numbers.
+//! Which columns are the point, and in which form: as told, by their names, or by what alone fits
+//! the numbers.
 
 use manifusion::manifold::Manifold;
 use std::f64::consts::TAU;
@@ -161,7 +162,8 @@ impl Choice<'_> {
         self.by_elimination(&forms)
     }
 
-    /// A form whose names were found: among forms that differ by order or unit, the one that the file has.
+    /// A form whose names were found: among forms that differ by order or unit, the one that the
+    /// file has.
     fn by_name(&self, form: Form, columns: Vec<usize>) -> Result<Chosen, DataError> {
         match form {
             Form::LatLon => {

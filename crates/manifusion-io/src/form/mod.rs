@@ -16,8 +16,8 @@ pub(crate) use convert::{from_point, to_point};
 pub(crate) use guess::{Chosen, choose};
 pub(crate) use names::canonical_names;
 
-/// How far a row may be off its manifold, relative to its size: coordinates in files are rounded decimals. Such rows are projected;
-/// rows farther away are errors.
+/// How far a row may be off its manifold, relative to its size: coordinates in files are rounded
+/// decimals. Such rows are projected; rows farther away are errors.
 pub const TOLERANCE: f64 = 1e-3;
 
 /// The form of a point's coordinates in a file. `docs/data-forms.md` states every convention.

@@ -11,7 +11,8 @@ pub(super) enum Unit {
     Radians,
 }
 
-/// A name in lower case without its unit, with synonyms of latitude and longitude made one, and the unit if the name says it.
+/// A name in lower case without its unit, with synonyms of latitude and longitude made one, and the
+/// unit if the name says it.
 pub(super) fn normalised(name: &str) -> (String, Option<Unit>) {
     let lower = name.trim().to_lowercase();
     let (base, bracket) = match lower.split_once(['(', '[']) {
@@ -64,7 +65,8 @@ pub(super) fn is_angle_name(base: &str) -> bool {
     )
 }
 
-/// The lists of names (in the form's order) by which its columns are recognised; the first is what is written.
+/// The lists of names (in the form's order) by which its columns are recognised; the first is what
+/// is written.
 pub(super) fn patterns(form: Form, manifold: &dyn Manifold) -> Vec<Vec<String>> {
     let fixed = |lists: &[&[&str]]| -> Vec<Vec<String>> {
         lists.iter().map(|list| list.iter().map(|n| (*n).to_owned()).collect()).collect()
@@ -149,7 +151,8 @@ fn matrix_patterns(entries: usize) -> Vec<Vec<String>> {
     lists
 }
 
-/// The columns that carry a form's names in some pattern, in the form's order, if each name occurs once.
+/// The columns that carry a form's names in some pattern, in the form's order, if each name occurs
+/// once.
 pub(super) fn find_by_name(part: Part<'_>, columns: &[(usize, String)]) -> Option<Vec<usize>> {
     patterns(part.form, part.manifold).iter().find_map(|pattern| {
         pattern
@@ -166,7 +169,8 @@ pub(super) fn find_by_name(part: Part<'_>, columns: &[(usize, String)]) -> Optio
     })
 }
 
-/// The names under which the parts are written, made distinct by the factor's number where two are equal.
+/// The names under which the parts are written, made distinct by the factor's number where two are
+/// equal.
 pub(crate) fn canonical_names(parts: &[Part<'_>]) -> Vec<String> {
     let own: Vec<Vec<String>> = parts
         .iter()

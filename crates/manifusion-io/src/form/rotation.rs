@@ -1,4 +1,5 @@
-//! Rotations of space in their usual coordinates. Quaternions are (w, x, y, z) and turn v into q v q*.
+//! Rotations of space in their usual coordinates. Quaternions are (w, x, y, z) and turn v into q v
+//! q*.
 
 use manifusion::linalg::unit_quaternion;
 
@@ -21,8 +22,8 @@ pub(super) fn quaternion_of_bunge([first, middle, last]: [f64; 3]) -> [f64; 4] {
     [cos * cos_sum, sin * cos_difference, sin * sin_difference, cos * sin_sum]
 }
 
-/// φ₁ ∈ [0, 2π), Φ ∈ [0, π], φ₂ ∈ [0, 2π). The quaternion gives φ₁ ± φ₂ directly, so that the rotation comes back exactly also near
-/// Φ = 0 and π, where only one of the two is determined.
+/// φ₁ ∈ [0, 2π), Φ ∈ [0, π], φ₂ ∈ [0, 2π). The quaternion gives φ₁ ± φ₂ directly, so that the
+/// rotation comes back exactly also near Φ = 0 and π, where only one of the two is determined.
 pub(super) fn bunge_of_quaternion([w, x, y, z]: [f64; 4]) -> [f64; 3] {
     use std::f64::consts::TAU;
     let (half_sum, half_difference) = (z.atan2(w), y.atan2(x));

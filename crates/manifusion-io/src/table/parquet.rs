@@ -31,7 +31,8 @@ fn inconsistent(problem: String) -> DataError {
     DataError::Binary { format: "Parquet", problem }
 }
 
-/// Reads a file. The `parquet` crate panics on some damaged pages where it should return an error; this is where they become one.
+/// Reads a file. The `parquet` crate panics on some damaged pages where it should return an error;
+/// this is where they become one.
 pub(super) fn read(bytes: Vec<u8>, limits: &Limits) -> Result<Table, DataError> {
     DECODING.set(true);
     let result = catch_unwind(AssertUnwindSafe(|| read_checked(bytes, limits)));
@@ -43,8 +44,8 @@ thread_local! {
     static DECODING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether this thread is inside the decoder of a Parquet file. A panic there becomes an error value, so a program's panic hook
-/// should stay silent about it.
+/// Whether this thread is inside the decoder of a Parquet file. A panic there becomes an error
+/// value, so a program's panic hook should stay silent about it.
 pub fn is_decoding() -> bool {
     DECODING.get()
 }
@@ -102,8 +103,8 @@ fn read_checked(bytes: Vec<u8>, limits: &Limits) -> Result<Table, DataError> {
     })
 }
 
-/// The encodings whose decoders take as much memory as the page claims, without a look at its size. Writers use them for text on
-/// request only.
+/// The encodings whose decoders take as much memory as the page claims, without a look at its size.
+/// Writers use them for text on request only.
 fn takes_memory_unchecked(encoding: Encoding) -> bool {
     matches!(encoding, Encoding::DELTA_BYTE_ARRAY | Encoding::DELTA_LENGTH_BYTE_ARRAY)
 }
@@ -340,7 +341,8 @@ impl Sink {
         Ok(())
     }
 
-    /// An empty field; a column of numbers turns into text, so that the place of the gap can be named.
+    /// An empty field; a column of numbers turns into text, so that the place of the gap can be
+    /// named.
     fn missing(&mut self) {
         if let Values::Numbers(values) = &self.values {
             self.values = Values::Text(values.iter().map(ToString::to_string).collect());

@@ -21,7 +21,8 @@ pub(super) fn read(
         (0..width).map(|i| records.field(i).map(str::to_owned)).collect::<Result<_, _>>()?;
     let has_header = is_header(&first);
 
-    // Two passes, so that a column is stored once, as what it is: the first finds which columns are numbers.
+    // Two passes, so that a column is stored once, as what it is: the first finds which columns are
+    // numbers.
     let mut numeric = vec![!as_written; width];
     let mut lines = Vec::new();
     let mut pending = (!has_header).then_some(first_line);
@@ -86,7 +87,8 @@ fn is_header(fields: &[String]) -> bool {
     fields.iter().all(|f| parse_number(f).is_none()) && fields.iter().any(|f| !f.is_empty())
 }
 
-/// A header's field, without the `#` that NumPy writes before the first; the column's number where there is none.
+/// A header's field, without the `#` that NumPy writes before the first; the column's number where
+/// there is none.
 fn column_name(index: usize, field: Option<&str>) -> String {
     let name = field.map_or("", |f| if index == 0 { f.trim_start_matches('#') } else { f }).trim();
     if name.is_empty() { index.to_string() } else { name.to_owned() }
@@ -130,8 +132,8 @@ impl<'a> Records<'a> {
         }
     }
 
-    /// Moves `line` to the first byte from `start` on that is not a line end: the reader's own count stands before the
-    /// blank lines that precede a record.
+    /// Moves `line` to the first byte from `start` on that is not a line end: the reader's own
+    /// count stands before the blank lines that precede a record.
     fn count_lines(&mut self, start: usize) {
         let rest = self.bytes.get(start..).unwrap_or(&[]);
         let blank = rest.iter().take_while(|b| matches!(b, b'\n' | b'\r')).count();
@@ -169,8 +171,8 @@ fn delimiter(bytes: &[u8], format: FileFormat) -> u8 {
         .unwrap_or(usual)
 }
 
-/// The header line: none if the columns have no names but their numbers; a name that is a number gets a prefix, since the line
-/// would be read back as data.
+/// The header line: none if the columns have no names but their numbers; a name that is a number
+/// gets a prefix, since the line would be read back as data.
 fn header(columns: &[Column]) -> Option<Vec<String>> {
     if columns.iter().enumerate().all(|(index, c)| c.name == index.to_string()) {
         return None;
@@ -192,7 +194,8 @@ pub(super) fn write(columns: &[Column], rows: usize, delimiter: u8) -> Result<Ve
     for row in 0..rows {
         for column in columns {
             match &column.values {
-                // Debug writes the shortest digits that read back as the same number, with an exponent where it is shorter.
+                // Debug writes the shortest digits that read back as the same number, with an
+                // exponent where it is shorter.
                 Values::Numbers(values) => writer.write_field(format!("{:?}", values[row])),
                 Values::Text(values) => writer.write_field(&values[row]),
                 Values::Unread(_) => Ok(()),

@@ -1,6 +1,8 @@
-//! One HTML file that shows a model: a view to turn, the pictures, the numbers and what they mean, and how to make it again.
+//! One HTML file that shows a model: a view to turn, the pictures, the numbers and what they mean,
+//! and how to make it again.
 //!
-//! The file needs no network and no other file. Scripts and styles are in `report.js` and `report.css`.
+//! The file needs no network and no other file. Scripts and styles are in `report.js` and
+//! `report.css`.
 
 mod metrics;
 mod view;
@@ -28,7 +30,8 @@ pub struct ReportInput<'a> {
     pub options: &'a Options,
     /// The numbers of the model; none before it is evaluated.
     pub evaluation: Option<&'a Evaluation>,
-    /// What was found about the data: duplicates, overlap of the splits and the like, a sentence each.
+    /// What was found about the data: duplicates, overlap of the splits and the like, a sentence
+    /// each.
     pub findings: &'a [String],
     /// The resolved configuration, as TOML.
     pub config: &'a str,

@@ -1,4 +1,5 @@
-//! The data of the interactive view: a grid of log-densities in 16 bits, points in 16 bits per coordinate.
+//! The data of the interactive view: a grid of log-densities in 16 bits, points in 16 bits per
+//! coordinate.
 
 use std::f64::consts::{FRAC_PI_2, PI};
 use std::fmt::Write as _;

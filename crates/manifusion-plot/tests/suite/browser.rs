@@ -1,5 +1,6 @@
 //! A small WebDriver client over plain HTTP: enough to open a page, act on it and read what
 //! happened.
+#![allow(clippy::print_stderr, reason = "a skipped test says so")]
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;

@@ -183,7 +183,8 @@ fn curvature(manifold: &dyn Manifold, x: &[f64], worst: &mut Worst) {
     raise(&mut worst.normal, norm(&h) / size);
 }
 
-/// H without P: whatever π is, t ↦ π(x + t eⱼ) is a curve on M with velocity eⱼ, so the normal parts of the accelerations sum up to H.
+/// H without P: whatever π is, t ↦ π(x + t eⱼ) is a curve on M with velocity eⱼ, so the normal
+/// parts of the accelerations sum up to H.
 fn acceleration(
     manifold: &dyn Manifold,
     x: &[f64],
@@ -216,7 +217,8 @@ fn acceleration(
     Ok(())
 }
 
-/// Σⱼ (VⱼVⱼ + ⟨h, eⱼ⟩Vⱼ) x, the generator of the noise twice over: what a frame field and its divergences make of the coordinates, by central differences.
+/// Σⱼ (VⱼVⱼ + ⟨h, eⱼ⟩Vⱼ) x, the generator of the noise twice over: what a frame field and its
+/// divergences make of the coordinates, by central differences.
 fn laplacian_of_coordinates(
     manifold: &dyn Manifold,
     x: &[f64],

@@ -1,7 +1,7 @@
 //! Numerical self-checks of a manifold: the laws that every other layer relies on, measured.
 //!
-//! [`check_manifold`] is what `manifusion check` prints and what the test suite runs on every manifold; run it on your
-//! own type before you train on it.
+//! [`check_manifold`] is what `manifusion check` prints and what the test suite runs on every
+//! manifold; run it on your own type before you train on it.
 
 mod field;
 mod laws;
@@ -105,8 +105,8 @@ pub fn check_manifold(
     })
 }
 
-/// `n` random points of a manifold, row by row: from its uniform law or prior where there is one, else projected
-/// Gaussians.
+/// `n` random points of a manifold, row by row: from its uniform law or prior where there is one,
+/// else projected Gaussians.
 pub fn sample_points(
     manifold: &dyn Manifold,
     n: usize,

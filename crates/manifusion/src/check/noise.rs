@@ -11,7 +11,8 @@ use crate::prior::{Prior, default_prior};
 use crate::rng::{Stream, Streams};
 use crate::rows::{Rows, RowsMut};
 
-/// Time at which the drift of the mean is measured, in units of the time in which curvature is felt.
+/// Time at which the drift of the mean is measured, in units of the time in which curvature is
+/// felt.
 const SMALL: f64 = 0.02;
 
 pub(super) fn check(
@@ -25,8 +26,8 @@ pub(super) fn check(
         return Ok(Vec::new());
     }
     let m = manifold.ambient_dim();
-    // Only the drift matters here: a manifold without a closed-form volume is taken as driftless, which spares the
-    // long run for its volume.
+    // Only the drift matters here: a manifold without a closed-form volume is taken as driftless,
+    // which spares the long run for its volume.
     let closed =
         manifold.log_volume().is_some() || manifold.family() != crate::manifold::Family::Other;
     let prior: Arc<dyn Prior> = if closed { default_prior(manifold)? } else { Arc::new(Driftless) };
@@ -49,7 +50,8 @@ pub(super) fn check(
         strongest.max(dot(&h, &h))
     });
     let s = SMALL / (1.0 + strongest);
-    // Second-order terms of the mean and the scheme's own bias are a few per cent of the first order at this time.
+    // Second-order terms of the mean and the scheme's own bias are a few per cent of the first
+    // order at this time.
     let bias = 0.1 * norm(&rate) * s + 1e-12;
     checks.push(mean_check(
         "E[Y_s] - y = (H/2 + U0) s at small s (Heun)",
@@ -62,14 +64,16 @@ pub(super) fn check(
         bias,
     )?);
 
-    // Where H = −c·x and U₀ = 0 the coordinates are eigenfunctions: E[Y_s] = e^{−cs/2} y at every s.
+    // Where H = −c·x and U₀ = 0 the coordinates are eigenfunctions: E[Y_s] = e^{−cs/2} y at every
+    // s.
     let c = -2.0 * dot(&rate, start) / dot(start, start);
     let linear = rate.iter().zip(start).all(|(r, x)| (r + 0.5 * c * x).abs() < 1e-9);
     if linear && c > 1e-6 && prior.is_driftless() {
         let path = NoisingPath::new(Arc::clone(manifold), prior, PathChoice::Auto)?;
         let s = 1.0 / c;
         let decay = (-0.5f64).exp();
-        // Heun with 100 steps has a weak bias of a few steps, relative to |y|; exact draws have none.
+        // Heun with 100 steps has a weak bias of a few steps, relative to |y|; exact draws have
+        // none.
         let bias = if path.is_exact() { 1e-4 } else { 0.03 } * norm(start);
         let law = "E[Y_s] = exp(-1/2) y at s = 1/c, H = -c y";
         let draws = if path.is_exact() { draws } else { draws / 10 };

@@ -1,4 +1,5 @@
-//! Named numbers in a safetensors file: a mixture, a data set, or what a run remembers beside its network.
+//! Named numbers in a safetensors file: a mixture, a data set, or what a run remembers beside its
+//! network.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -103,7 +103,8 @@ impl Synthetic {
         Ok(Self { name, manifold: parse(spec)?, law })
     }
 
-    /// The same law on a manifold that has the same points: the hyperbolic sets with either metric. An error for any other one.
+    /// The same law on a manifold that has the same points: the hyperbolic sets with either metric.
+    /// An error for any other one.
     pub fn on(mut self, manifold: &Arc<dyn Manifold>) -> Result<Self, SpecError> {
         if manifold.name() == self.manifold.name() {
             return Ok(self);

@@ -1,4 +1,5 @@
-//! Transition kernels K_s(y|x) of the noise where they are known: log-density and score ∇_y log K_s.
+//! Transition kernels K_s(y|x) of the noise where they are known: log-density and score ∇_y log
+//! K_s.
 //!
 //! Circle and torus by images and Fourier series, S^d by Gegenbauer series and a small-time
 //! expansion, SO(3) by images and characters, ℝ^d (Ornstein–Uhlenbeck) in closed form, products
@@ -130,7 +131,8 @@ impl TransitionKernel {
         Ok(())
     }
 
-    /// Widths, finite coordinates and a positive time. That the points lie on the manifold is the caller's business.
+    /// Widths, finite coordinates and a positive time. That the points lie on the manifold is the
+    /// caller's business.
     fn check_input(&self, row: usize, x: &[f64], y: &[f64], s: f64) -> Result<(), SolveError> {
         check_time(row, s)?;
         for point in [x, y] {
@@ -166,7 +168,8 @@ impl TransitionKernel {
                 let angle = 2.0 * chord.atan2(sum);
                 let value = checked(kernel.eval(s, angle), angle)?;
                 if let Some(out) = score {
-                    // ∇φ = (y cos φ − x)/sin φ, with y cos φ − x = (y − x) − y(1 − cos φ) free of cancellation.
+                    // ∇φ = (y cos φ − x)/sin φ, with y cos φ − x = (y − x) − y(1 − cos φ) free of
+                    // cancellation.
                     let sin = 0.5 * chord * sum;
                     let factor = if sin > 0.0 { value.slope / sin } else { 0.0 };
                     let versine = 0.5 * chord * chord;

@@ -1,5 +1,5 @@
-//! The heat kernel of SO(3) in the Frobenius metric: Brownian motion on S³ (unit quaternions) for time s/8, summed over
-//! the two quaternions of a rotation. Known as IGSO(3) with ε² = s/2.
+//! The heat kernel of SO(3) in the Frobenius metric: Brownian motion on S³ (unit quaternions) for
+//! time s/8, summed over the two quaternions of a rotation. Known as IGSO(3) with ε² = s/2.
 
 use std::f64::consts::PI;
 
@@ -9,8 +9,8 @@ use super::theta::{image_correction, inverse_minus_cot, log_phi_over_sin};
 /// S³ time above which characters are used.
 const SWITCH: f64 = 0.25;
 
-/// Kernel at rotation angle ω ∈ [0, π] and time s, with respect to the Frobenius volume (total 16√2π²); the slope is
-/// d log K/dω.
+/// Kernel at rotation angle ω ∈ [0, π] and time s, with respect to the Frobenius volume (total
+/// 16√2π²); the slope is d log K/dω.
 pub fn rotation_kernel(s: f64, omega: f64) -> RadialKernel {
     let t = s / 8.0;
     // |dR|² = 8|dq|², so volumes differ by 8^{3/2}.
@@ -31,8 +31,8 @@ pub fn rotation_kernel(s: f64, omega: f64) -> RadialKernel {
     RadialKernel { log_density: density.ln() - total, slope: slope / density, error: 1e-14 }
 }
 
-/// Σ_l (2l+1) e^{−l(l+1)s/4} χ_l(ω), relative to uniform, and its derivative; χ_l = sin((l+½)ω)/sin(ω/2) =
-/// 1 + 2Σ_{j≤l} cos jω, a sum that is smooth at ω = 0.
+/// Σ_l (2l+1) e^{−l(l+1)s/4} χ_l(ω), relative to uniform, and its derivative; χ_l =
+/// sin((l+½)ω)/sin(ω/2) = 1 + 2Σ_{j≤l} cos jω, a sum that is smooth at ω = 0.
 fn characters(s: f64, omega: f64) -> (f64, f64) {
     let (mut sum, mut slope) = (1.0, 0.0);
     let (mut chi, mut chi_slope) = (1.0, 0.0);

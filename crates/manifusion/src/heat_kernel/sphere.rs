@@ -1,11 +1,12 @@
 //! The heat kernel of S^d, a function of the angle φ between two points.
 //!
 //! Two forms, each with an estimate of its own error; the better one is returned.
-//! - Gegenbauer series: K = (1/vol) Σₙ dimₙ e^{−n(n+d−1)s/2} Rₙ(cos φ), Rₙ the Gegenbauer polynomial normalised to
-//!   Rₙ(1) = 1. Accurate while the sum is not much smaller than its terms.
-//! - Small times: K = (2πs)^{−d/2} e^{−φ²/2s} (φ/sin φ)^{(d−1)/2} e^{ℓ(s,φ)}. Inserting this into the heat equation gives
-//!   ∂ₛℓ + (φ/s)ℓ' = ½(ℓ'' + (d−1)ℓ'/φ + ℓ'²) + W(φ), W = ½[κ² + κ(1−κ)(1/sin²φ − 1/φ²)], κ = (d−1)/2,
-//!   which the double power series ℓ = Σ bₙⱼ sⁿ φ^{2j} solves by recursion. On S³ it is one term, ℓ = s/2.
+//! - Gegenbauer series: K = (1/vol) Σₙ dimₙ e^{−n(n+d−1)s/2} Rₙ(cos φ), Rₙ the Gegenbauer
+//!   polynomial normalised to Rₙ(1) = 1. Accurate while the sum is not much smaller than its terms.
+//! - Small times: K = (2πs)^{−d/2} e^{−φ²/2s} (φ/sin φ)^{(d−1)/2} e^{ℓ(s,φ)}. Inserting this into
+//!   the heat equation gives ∂ₛℓ + (φ/s)ℓ' = ½(ℓ'' + (d−1)ℓ'/φ + ℓ'²) + W(φ), W = ½[κ² +
+//!   κ(1−κ)(1/sin²φ − 1/φ²)], κ = (d−1)/2, which the double power series ℓ = Σ bₙⱼ sⁿ φ^{2j} solves
+//!   by recursion. On S³ it is one term, ℓ = s/2.
 
 use std::f64::consts::{PI, TAU};
 
@@ -158,7 +159,8 @@ fn three_sphere(s: f64, phi: f64) -> RadialKernel {
     }
 }
 
-/// bₙⱼ by (n + 2j) bₙⱼ = W_j δₙ₁ + (j+1)(2j + d) bₙ₋₁,ⱼ₊₁ + 2 Σ i·l·b_pi b_ql over p + q = n − 1, i + l = j + 1.
+/// bₙⱼ by (n + 2j) bₙⱼ = W_j δₙ₁ + (j+1)(2j + d) bₙ₋₁,ⱼ₊₁ + 2 Σ i·l·b_pi b_ql over p + q = n − 1, i
+/// + l = j + 1.
 fn small_time_coefficients(d: f64) -> Vec<[f64; POWERS]> {
     let width = POWERS + ORDERS + 1;
     let kappa = 0.5 * (d - 1.0);

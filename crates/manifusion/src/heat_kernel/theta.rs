@@ -1,5 +1,5 @@
-//! Image sums of odd spheres: Θ(φ) = Σₖ σᵏ (φ + kp) exp(−(φ + kp)²/2s), the numerator of the heat kernel of S³ (p = 2π,
-//! σ = 1) and, with p = π and σ = −1, of its quotient SO(3).
+//! Image sums of odd spheres: Θ(φ) = Σₖ σᵏ (φ + kp) exp(−(φ + kp)²/2s), the numerator of the heat
+//! kernel of S³ (p = 2π, σ = 1) and, with p = π and σ = −1, of its quotient SO(3).
 
 /// log(Θ(φ)/(φ e^{−φ²/2s})) and its derivative in φ, for φ ∈ [0, p/2].
 ///

@@ -1,9 +1,11 @@
-//! The Riemannian CT-ELBO `eq:ct-elbo-time2` along whole paths, and its K-sample form, the KELBO (`sec:kelbo`).
+//! The Riemannian CT-ELBO `eq:ct-elbo-time2` along whole paths, and its K-sample form, the KELBO
+//! (`sec:kelbo`).
 //!
-//! log L = log p₀(Y_T) − ∫ [½|Pa|² + ∇_g·(Pa − U₀)] ds − ∫ a·dB̂ along the inference path; ELBO = E log L and
-//! KELBO_K = E log (1/K)Σ L_i. The quadrature decides whether these are bounds at all: the integrands grow like 1/s, so the
-//! clock is logarithmic in s, the ds-integral is a trapezoid, the Itô integral is summed with the increments that drove the path
-//! (see [`ItoRule`]), and log L is part of the state whose error the step doubling controls.
+//! log L = log p₀(Y_T) − ∫ [½|Pa|² + ∇_g·(Pa − U₀)] ds − ∫ a·dB̂ along the inference path; ELBO = E
+//! log L and KELBO_K = E log (1/K)Σ L_i. The quadrature decides whether these are bounds at all:
+//! the integrands grow like 1/s, so the clock is logarithmic in s, the ds-integral is a trapezoid,
+//! the Itô integral is summed with the increments that drove the path (see [`ItoRule`]), and log L
+//! is part of the state whose error the step doubling controls.
 
 use std::sync::Mutex;
 
@@ -43,8 +45,9 @@ pub struct BoundOptions {
 pub enum ItoRule {
     /// Σ a(Y_k)·ΔB_k, as in the paper. Its mean is zero at any step, its error per step of order Δ.
     LeftPoint,
-    /// Σ ½(a(Y_k) + a(Y_{k+1}))·ΔB_k − ½∫∇_g·(Pa) ds, the same integral in Stratonovich form (with ΣV_j(aⱼ) for the divergence where the metric is
-    /// not induced). Its error per step is of order Δ^{3/2}.
+    /// Σ ½(a(Y_k) + a(Y_{k+1}))·ΔB_k − ½∫∇_g·(Pa) ds, the same integral in Stratonovich form (with
+    /// ΣV_j(aⱼ) for the divergence where the metric is not induced). Its error per step is of order
+    /// Δ^{3/2}.
     Stratonovich,
 }
 
@@ -168,8 +171,8 @@ struct WeightedPath<'a> {
     probes: Streams,
     rule: ItoRule,
     points: Vec<f64>,
-    /// The last states of each row at which the field was evaluated: a step starts where another one ended, or where a rejected
-    /// one started.
+    /// The last states of each row at which the field was evaluated: a step starts where another
+    /// one ended, or where a rejected one started.
     seen: std::collections::HashMap<usize, Vec<Seen>>,
 }
 
@@ -232,7 +235,8 @@ impl<'a> WeightedPath<'a> {
         Ok(())
     }
 
-    /// The field where it was just looked at. A state that is not found again is not equal to itself: it has a NaN.
+    /// The field where it was just looked at. A state that is not found again is not equal to
+    /// itself: it has a NaN.
     fn found(&self, i: usize, row: usize, s: f64, point: &[f64]) -> Result<&Seen, SolveError> {
         self.find(row, s, point).ok_or(SolveError::NotFinite {
             row: i,

@@ -1,7 +1,8 @@
 //! The marginal-density theorem `thm:marginal-density` by brute force: a check in low dimension.
 //!
-//! p(x) = E[p₀(Y_T) exp(−∫ ∇_g·V₀ ds)] along dY = −V₀ ds + P∘dB with V₀ = Pa − U₀: the weights of the bound with no change of measure. The
-//! variance grows fast with the dimension, so many paths are needed.
+//! p(x) = E[p₀(Y_T) exp(−∫ ∇_g·V₀ ds)] along dY = −V₀ ds + P∘dB with V₀ = Pa − U₀: the weights of
+//! the bound with no change of measure. The variance grows fast with the dimension, so many paths
+//! are needed.
 
 use crate::brownian::{BrownianTree, Clock};
 use crate::divergence::Estimator;

@@ -33,8 +33,9 @@ pub(super) fn pivoted_frame<M: Manifold + ?Sized>(manifold: &M, x: &[f64], e: &m
 
 /// H(x) = Σⱼ D_xP\[eⱼ\] eⱼ by central differences of P along the curves t ↦ π(x + t eⱼ).
 ///
-/// Only first derivatives of the curve at t = 0 matter, so any retraction does; staying on M means that P need not be meaningful elsewhere. Three
-/// step sizes are combined to sixth order. The step is shortened until it is small against the radius of curvature that comes out, and where π
+/// Only first derivatives of the curve at t = 0 matter, so any retraction does; staying on M means
+/// that P need not be meaningful elsewhere. Three step sizes are combined to sixth order. The step
+/// is shortened until it is small against the radius of curvature that comes out, and where π
 /// refuses; NaN if no step will do.
 pub(crate) fn mean_curvature<M: Manifold + ?Sized>(manifold: &M, x: &[f64], h: &mut [f64]) {
     let (d, m) = (manifold.dim(), manifold.ambient_dim());
@@ -86,8 +87,9 @@ fn curvature_sum<M: Manifold + ?Sized>(
     true
 }
 
-/// The point of M in z + N_xM by the iteration w ← w − P_x(π(w) − z), which contracts while the surface bends little
-/// between x and z. Slow convergence counts as failure: for a chain it is a rejected step.
+/// The point of M in z + N_xM by the iteration w ← w − P_x(π(w) − z), which contracts while the
+/// surface bends little between x and z. Slow convergence counts as failure: for a chain it is a
+/// rejected step.
 pub(super) fn project_along_normal<M: Manifold + ?Sized>(
     manifold: &M,
     x: &[f64],

@@ -1,5 +1,6 @@
-//! The hyperboloid H^d_K ⊂ ℝ^{d+1}: with the metric g_E induced by the *Euclidean* product, as the paper
-//! models it (appendix `app:hyperbolics`), or with the Lorentz metric g_L, its named alternative, for data far from the origin.
+//! The hyperboloid H^d_K ⊂ ℝ^{d+1}: with the metric g_E induced by the *Euclidean* product, as the
+//! paper models it (appendix `app:hyperbolics`), or with the Lorentz metric g_L, its named
+//! alternative, for data far from the origin.
 
 use super::sphere::reflected_frame;
 use super::{Family, MAX_DIM, Manifold, check_dim, check_finite};
@@ -12,8 +13,9 @@ pub enum Metric {
     /// g_E, induced by the ambient Euclidean product: nearly a flat cone far out.
     #[default]
     Euclidean,
-    /// g_L of constant curvature K: hyperbolic space proper. Vectors are coefficients in the frame that is carried along the
-    /// geodesics from the origin, in the places 1 … d; place 0 is always 0.
+    /// g_L of constant curvature K: hyperbolic space proper. Vectors are coefficients in the frame
+    /// that is carried along the geodesics from the origin, in the places 1 … d; place 0 is always
+    /// 0.
     Lorentz,
 }
 
@@ -80,8 +82,8 @@ impl Hyperboloid {
         -0.5 * (-self.curvature * x[0] * x[0]).ln()
     }
 
-    /// log p_L − log p_E = ½ log(|G_E|/|G_L|) = ½ log(1 + 2|K||y|²): what turns a density for the volume
-    /// of g_E into the same law's density for the volume of g_L.
+    /// log p_L − log p_E = ½ log(|G_E|/|G_L|) = ½ log(1 + 2|K||y|²): what turns a density for the
+    /// volume of g_E into the same law's density for the volume of g_L.
     pub fn log_lorentz_over_euclid(&self, x: &[f64]) -> f64 {
         let y = &x[1..];
         0.5 * (-2.0 * self.curvature * dot(y, y)).ln_1p()
@@ -188,8 +190,8 @@ impl Manifold for Hyperboloid {
         self.dim + 1
     }
 
-    /// `u ← u − n⟨n,u⟩/|n|²` with n = (−x₀, y): orthogonal in the Euclidean product, unlike the Lorentz
-    /// projection, which is another map.
+    /// `u ← u − n⟨n,u⟩/|n|²` with n = (−x₀, y): orthogonal in the Euclidean product, unlike the
+    /// Lorentz projection, which is another map.
     #[inline]
     fn project_tangent(&self, x: &[f64], u: &mut [f64]) {
         if self.metric == Metric::Lorentz {
@@ -219,7 +221,8 @@ impl Manifold for Hyperboloid {
         (x[0] - height).abs() / height
     }
 
-    /// For g_L the divergences of the frame: (d−1)√|K| tanh(√|K|r/2) ŷ, r the distance from the origin.
+    /// For g_L the divergences of the frame: (d−1)√|K| tanh(√|K|r/2) ŷ, r the distance from the
+    /// origin.
     fn mean_curvature(&self, x: &[f64], h: &mut [f64]) {
         if self.metric == Metric::Lorentz {
             let top = self.root() * self.height(&x[1..]);
@@ -274,8 +277,8 @@ impl Manifold for Hyperboloid {
         self.metric == Metric::Euclidean
     }
 
-    /// In the chart y the frame of g_L is V_j = e_j + |K| y_j y/(1 + √|K|x₀), the coordinate frame of the origin carried along the
-    /// geodesic to x; x₀ follows y.
+    /// In the chart y the frame of g_L is V_j = e_j + |K| y_j y/(1 + √|K|x₀), the coordinate frame
+    /// of the origin carried along the geodesic to x; x₀ follows y.
     fn velocity(&self, x: &[f64], u: &mut [f64]) {
         if self.metric == Metric::Euclidean {
             return;

@@ -4,8 +4,8 @@
 use super::{Family, Hyperboloid, Lorentz, Manifold};
 use crate::linalg::{axpy, dot, scratch};
 
-/// x ↦ (log(√|K| x₀), log₀ x) on the hyperboloids among a manifold's factors, the identity elsewhere: a smooth map with as many
-/// numbers as the point has.
+/// x ↦ (log(√|K| x₀), log₀ x) on the hyperboloids among a manifold's factors, the identity
+/// elsewhere: a smooth map with as many numbers as the point has.
 #[derive(Clone, Debug)]
 pub struct LogCoordinates {
     /// Start of each hyperboloid's block of coordinates.
@@ -20,7 +20,8 @@ impl LogCoordinates {
         (!blocks.is_empty()).then_some(Self { blocks })
     }
 
-    /// `x ←` the coordinates of the point x, and `u ←` their derivatives along each velocity of `u` (rows as long as x).
+    /// `x ←` the coordinates of the point x, and `u ←` their derivatives along each velocity of `u`
+    /// (rows as long as x).
     pub fn apply(&self, x: &mut [f64], u: &mut [f64]) {
         let m = x.len();
         for (start, space) in &self.blocks {
@@ -51,7 +52,8 @@ fn map(space: &Hyperboloid, x: &mut [f64]) {
     x[1..].copy_from_slice(&v);
 }
 
-/// With ρ = √|K||y|: log₀ x = φ y for φ = asinh(ρ)/ρ, so its derivative is φ u + φ'(ρ)/ρ |K|⟨y, u⟩ y, and ρφ' = 1/√(1+ρ²) − φ.
+/// With ρ = √|K||y|: log₀ x = φ y for φ = asinh(ρ)/ρ, so its derivative is φ u + φ'(ρ)/ρ |K|⟨y, u⟩
+/// y, and ρφ' = 1/√(1+ρ²) − φ.
 fn push(space: &Hyperboloid, x: &[f64], u: &mut [f64]) {
     let k = -space.curvature();
     let y = &x[1..];

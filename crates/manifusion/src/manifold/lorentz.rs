@@ -1,5 +1,5 @@
-//! Geodesics, exponential maps, wrapped normals and volumes of the Lorentz metric g_L on the points of a [`Hyperboloid`], whichever metric
-//! that carries as a [`Manifold`](super::Manifold).
+//! Geodesics, exponential maps, wrapped normals and volumes of the Lorentz metric g_L on the points
+//! of a [`Hyperboloid`], whichever metric that carries as a [`Manifold`](super::Manifold).
 
 use super::{Hyperboloid, Manifold};
 use crate::error::{PointError, SpecError};
@@ -75,7 +75,8 @@ impl Lorentz {
         }
     }
 
-    /// Geodesic distance, by 2 asinh(√(|K|⟨x−z, x−z⟩_L)/2): accurate for near points, where arcosh is not.
+    /// Geodesic distance, by 2 asinh(√(|K|⟨x−z, x−z⟩_L)/2): accurate for near points, where arcosh
+    /// is not.
     pub fn distance(&self, x: &[f64], z: &[f64]) -> f64 {
         let mut difference = scratch(x.len());
         difference.copy_from_slice(x);
@@ -134,8 +135,8 @@ impl Lorentz {
         (self.dim() as f64 - 1.0) * log_sinhc(self.root * r)
     }
 
-    /// log density (volume of g_L) of the wrapped normal with mean μ and standard deviations `std` along
-    /// the axes of the origin's tangent space.
+    /// log density (volume of g_L) of the wrapped normal with mean μ and standard deviations `std`
+    /// along the axes of the origin's tangent space.
     pub fn wrapped_normal_log_density(&self, mu: &[f64], std: &[f64], x: &[f64]) -> f64 {
         let mut v = scratch(self.dim());
         let r = self.log_transported(mu, x, &mut v);
@@ -162,16 +163,17 @@ impl Lorentz {
         self.exp_transported(mu, &v, x);
     }
 
-    /// ∇_{g_L}·V from ∇_{g_E}·V: a divergence depends on the metric through its volume alone, so it changes
-    /// by V(log √(|G_L|/|G_E|)) = −2|K|⟨y, V_y⟩/(1 + 2|K||y|²). `field` is tangent, in ambient coordinates.
+    /// ∇_{g_L}·V from ∇_{g_E}·V: a divergence depends on the metric through its volume alone, so it
+    /// changes by V(log √(|G_L|/|G_E|)) = −2|K|⟨y, V_y⟩/(1 + 2|K||y|²). `field` is tangent, in
+    /// ambient coordinates.
     pub fn divergence_from_euclid(&self, x: &[f64], field: &[f64], div_euclid: f64) -> f64 {
         let k = self.root * self.root;
         let y = &x[1..];
         div_euclid - 2.0 * k * dot(y, &field[1..]) / (1.0 + 2.0 * k * dot(y, y))
     }
 
-    /// ∇_{g_L}·V in internal coordinates `eq:riem-div-coord`: Σᵢ ∂ṽᵢ/∂yᵢ − ⟨y, ṽ⟩/x₀², from the chart
-    /// components ṽ = V_y and their flat divergence Σᵢ ∂ṽᵢ/∂yᵢ.
+    /// ∇_{g_L}·V in internal coordinates `eq:riem-div-coord`: Σᵢ ∂ṽᵢ/∂yᵢ − ⟨y, ṽ⟩/x₀², from the
+    /// chart components ṽ = V_y and their flat divergence Σᵢ ∂ṽᵢ/∂yᵢ.
     pub fn divergence_from_chart(&self, x: &[f64], field: &[f64], flat_divergence: f64) -> f64 {
         flat_divergence - dot(&x[1..], &field[1..]) / (x[0] * x[0])
     }

@@ -1,12 +1,13 @@
 //! Embedded Riemannian manifolds: one trait, one file per space.
 //!
 //! A manifold M ⊂ ℝᵐ carries the metric induced by the ambient inner product (Frobenius for
-//! matrices), as in the paper's section 2.2. Two functions define it, the tangent projection P_x and
-//! a point map π; everything else has a default that is derived from these two, and a closed form
-//! where one is known.
+//! matrices), as in the paper's section 2.2. Two functions define it, the tangent projection P_x
+//! and a point map π; everything else has a default that is derived from these two, and a closed
+//! form where one is known.
 //!
-//! One space has another metric, hyperbolic space with g_L. There a vector is given by its coefficients in a g-orthonormal frame
-//! field V, so that norms and projections remain those of ℝᵐ, and [`Manifold::velocity`] says how fast the point moves.
+//! One space has another metric, hyperbolic space with g_L. There a vector is given by its
+//! coefficients in a g-orthonormal frame field V, so that norms and projections remain those of ℝᵐ,
+//! and [`Manifold::velocity`] says how fast the point moves.
 
 mod differences;
 mod euclidean;
@@ -58,12 +59,12 @@ pub trait Manifold: Debug + Send + Sync {
 
     /// `u ← P_x u`, the orthogonal projection on the tangent space (in the ambient product).
     ///
-    /// Solvers also call it a little off the manifold (at the predictor Ŷ of Heun's scheme): it must be
-    /// smooth in a neighbourhood of M.
+    /// Solvers also call it a little off the manifold (at the predictor Ŷ of Heun's scheme): it
+    /// must be smooth in a neighbourhood of M.
     fn project_tangent(&self, x: &[f64], u: &mut [f64]);
 
-    /// `x ← π(x)`: a smooth map of a neighbourhood onto M that fixes M (a retraction). It need not be the
-    /// closest point; see [`Manifold::projects_to_closest`].
+    /// `x ← π(x)`: a smooth map of a neighbourhood onto M that fixes M (a retraction). It need not
+    /// be the closest point; see [`Manifold::projects_to_closest`].
     fn project_point(&self, x: &mut [f64]) -> Result<(), PointError>;
 
     /// Constraint violation at `x`, zero on the manifold and of the order of the distance to it.
@@ -94,14 +95,16 @@ pub trait Manifold: Debug + Send + Sync {
         differences::pivoted_frame(self, x, e);
     }
 
-    /// Whether the metric is that of the ambient product. If not, vectors are coefficients in an orthonormal frame field V,
-    /// [`Manifold::velocity`] applies it, and [`Manifold::mean_curvature`] is the vector of the divergences ∇_g·V_j: what
-    /// makes ∇_g·(Va) = Σⱼ V_j(aⱼ) + ⟨h, a⟩ true on either kind of space.
+    /// Whether the metric is that of the ambient product. If not, vectors are coefficients in an
+    /// orthonormal frame field V, [`Manifold::velocity`] applies it, and
+    /// [`Manifold::mean_curvature`] is the vector of the divergences ∇_g·V_j: what makes ∇_g·(Va) =
+    /// Σⱼ V_j(aⱼ) + ⟨h, a⟩ true on either kind of space.
     fn metric_is_induced(&self) -> bool {
         true
     }
 
-    /// `u ← V_x u`: the velocity in ℝᵐ of a point that moves along the tangent vector u. Nothing to do for an induced metric.
+    /// `u ← V_x u`: the velocity in ℝᵐ of a point that moves along the tangent vector u. Nothing to
+    /// do for an induced metric.
     fn velocity(&self, _x: &[f64], _u: &mut [f64]) {}
 
     /// log of the Riemannian volume, where it is finite and known in closed form.
@@ -119,8 +122,8 @@ pub trait Manifold: Debug + Send + Sync {
         Ok(false)
     }
 
-    /// `z ←` the point of M near z in the affine normal space z + N_xM of another point x; false if it is not found. Chains
-    /// that sample the uniform law step with it.
+    /// `z ←` the point of M near z in the affine normal space z + N_xM of another point x; false if
+    /// it is not found. Chains that sample the uniform law step with it.
     ///
     /// Default: corrections of the argument of π until the tangential part at x fits.
     fn project_along_normal(&self, x: &[f64], z: &mut [f64]) -> bool {

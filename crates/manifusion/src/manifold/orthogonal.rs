@@ -1,4 +1,5 @@
-//! The orthogonal groups O(n) and SO(n) ⊂ ℝ^{n×n}, Frobenius metric (paper, appendix "Orthogonal groups").
+//! The orthogonal groups O(n) and SO(n) ⊂ ℝ^{n×n}, Frobenius metric (paper, appendix "Orthogonal
+//! groups").
 
 use std::f64::consts::FRAC_1_SQRT_2;
 
@@ -53,7 +54,8 @@ impl Manifold for Orthogonal {
         }
     }
 
-    /// The polar factor U Vᵀ; on SO(n) the nearest rotation, also for a matrix of negative determinant.
+    /// The polar factor U Vᵀ; on SO(n) the nearest rotation, also for a matrix of negative
+    /// determinant.
     fn project_point(&self, x: &mut [f64]) -> Result<(), PointError> {
         check_finite(self, x)?;
         let sign = if self.special { Determinant::Positive } else { Determinant::Any };

@@ -19,8 +19,8 @@ pub trait Parametrisation: Debug + Send + Sync {
     fn ambient_dim(&self) -> usize;
     /// `x ← ψ(u)`, written once for every [`Real`].
     fn map<R: Real>(&self, u: &[R], x: &mut [R]);
-    /// `u ← φ(x)`: coordinates of a point on M, extended smoothly to points nearby, so that ψ∘φ is a point
-    /// map. Angles may jump by a period.
+    /// `u ← φ(x)`: coordinates of a point on M, extended smoothly to points nearby, so that ψ∘φ is
+    /// a point map. Angles may jump by a period.
     fn coordinates(&self, x: &[f64], u: &mut [f64]);
 }
 
@@ -40,7 +40,8 @@ impl<M: Parametrisation> Parametrised<M> {
         Ok(Self { map })
     }
 
-    /// Columns ∂ψ/∂uⱼ as rows of J (d × m), and the Cholesky factor of JJᵀ = G. `None` where G is singular.
+    /// Columns ∂ψ/∂uⱼ as rows of J (d × m), and the Cholesky factor of JJᵀ = G. `None` where G is
+    /// singular.
     fn tangents(&self, u: &[f64]) -> Option<(Scratch, Scratch)> {
         let (d, m) = (self.map.dim(), self.map.ambient_dim());
         let mut jacobian = scratch(d * m);
@@ -112,7 +113,8 @@ impl<M: Parametrisation> Manifold for Parametrised<M> {
         Ok(())
     }
 
-    /// `II(e,e) = (I − P) D²ψ[w,w]` with `Dψ[w] = e`, summed over a frame; the second derivatives are exact.
+    /// `II(e,e) = (I − P) D²ψ[w,w]` with `Dψ[w] = e`, summed over a frame; the second derivatives
+    /// are exact.
     fn mean_curvature(&self, x: &[f64], h: &mut [f64]) {
         let u = self.coordinates(x);
         let Some((_, factor)) = self.tangents(&u) else {

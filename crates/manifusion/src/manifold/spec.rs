@@ -1,4 +1,5 @@
-//! The string form of manifolds: `sphere:2`, `hyperbolic:2,K=-0.5`, `sphere:2*torus:3`, `level:x^2+y^2-1`.
+//! The string form of manifolds: `sphere:2`, `hyperbolic:2,K=-0.5`, `sphere:2*torus:3`,
+//! `level:x^2+y^2-1`.
 
 use std::sync::Arc;
 

@@ -26,7 +26,8 @@ pub fn sphere_log_volume(dim: usize) -> f64 {
     2f64.ln() + half * PI.ln() - libm::lgamma(half)
 }
 
-/// `u ← u − x⟨x,u⟩/|x|²`. The division keeps P a projection off the sphere, where it equals P at π(x).
+/// `u ← u − x⟨x,u⟩/|x|²`. The division keeps P a projection off the sphere, where it equals P at
+/// π(x).
 #[inline]
 pub(super) fn project_tangent(x: &[f64], u: &mut [f64]) {
     let c = dot(x, u) / dot(x, x);

@@ -118,8 +118,8 @@ struct FittedKernel {
     settings: KernelSettings,
 }
 
-/// How much wider the mixture is that checks this one's mass: one checked by itself would have mass one
-/// whatever it is.
+/// How much wider the mixture is that checks this one's mass: one checked by itself would have mass
+/// one whatever it is.
 const WIDENED: f64 = 1.5;
 
 impl Density for FittedKernel {

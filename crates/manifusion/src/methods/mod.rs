@@ -1,8 +1,8 @@
 //! Methods: what can be learned from points. One file or folder each, one line in [`METHODS`].
 //!
-//! A [`Method`] turns points into a [`Run`] with every open choice made; a run goes on step by step and
-//! ends in a [`Fitted`] density, which can be kept as files and loaded again. The loop, the budget of
-//! time and the checkpoints belong to [`crate::fit`] and to whoever keeps the files.
+//! A [`Method`] turns points into a [`Run`] with every open choice made; a run goes on step by step
+//! and ends in a [`Fitted`] density, which can be kept as files and loaded again. The loop, the
+//! budget of time and the checkpoints belong to [`crate::fit`] and to whoever keeps the files.
 
 mod kernel;
 pub mod rdm;
@@ -62,7 +62,8 @@ enum Chosen {
 }
 
 impl Request {
-    /// A method of the registry by its name, with choices as in its section of a configuration file.
+    /// A method of the registry by its name, with choices as in its section of a configuration
+    /// file.
     pub fn named(name: &str, choices: Json) -> Self {
         Self { method: Chosen::Named(name.to_owned()), choices }
     }
@@ -96,7 +97,8 @@ impl From<&str> for Request {
 /// What is to be known of a method without running it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MethodInfo {
-    /// Its name on the command line and in configuration files, where its section has that name too.
+    /// Its name on the command line and in configuration files, where its section has that name
+    /// too.
     pub name: &'static str,
     /// What it is called in a sentence: `kernel mixture`.
     pub title: &'static str,
@@ -248,8 +250,8 @@ pub struct Task {
     pub validation: Points,
     /// Seed of everything random.
     pub seed: u64,
-    /// The kernel mixture of the training points, or why there is none: the model of one method, and for
-    /// others the length scales of the data.
+    /// The kernel mixture of the training points, or why there is none: the model of one method,
+    /// and for others the length scales of the data.
     pub mixture: Result<Arc<KernelMixture>, SolveError>,
     /// When the work began: a budget of time counts from here.
     pub began: Instant,
@@ -265,7 +267,8 @@ pub trait Method: Debug + Send + Sync {
     /// An error on a manifold that the method does not know.
     fn supports(&self, geometry: &Geometry) -> Result<(), FitError>;
 
-    /// An error for points with something that the method cannot use: weights and context, unless it says otherwise.
+    /// An error for points with something that the method cannot use: weights and context, unless
+    /// it says otherwise.
     fn accepts(&self, points: &Points) -> Result<(), FitError> {
         let refused = |what| Err(FitError::Refused { method: self.info().name, what });
         match (points.weights(), points.context()) {
@@ -292,7 +295,8 @@ pub trait Method: Debug + Send + Sync {
         self.start(task, settings)
     }
 
-    /// Steps done and steps in all of a run that left this checkpoint; none for a method without steps.
+    /// Steps done and steps in all of a run that left this checkpoint; none for a method without
+    /// steps.
     fn steps_of(
         &self,
         _settings: &Json,

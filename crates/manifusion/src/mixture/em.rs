@@ -1,4 +1,5 @@
-//! Weights by expectation–maximisation on given log-likelihoods of every point under every component.
+//! Weights by expectation–maximisation on given log-likelihoods of every point under every
+//! component.
 
 /// When the iteration stops.
 #[derive(Clone, Copy, Debug)]
@@ -16,8 +17,8 @@ pub(super) struct Fit {
 }
 
 /// Weights of the `components` columns of `log_likelihoods` (n rows). The first component has one
-/// pseudo-observation: a point anywhere then has a finite log-density, at a price of about log(n)/n.
-/// The objective, mean log-likelihood plus log(w₀)/n, rises with every iteration.
+/// pseudo-observation: a point anywhere then has a finite log-density, at a price of about
+/// log(n)/n. The objective, mean log-likelihood plus log(w₀)/n, rises with every iteration.
 pub(super) fn fit(log_likelihoods: &[f64], components: usize, stop: Stop) -> Fit {
     let n = (log_likelihoods.len() / components) as f64;
     let mut relative = log_likelihoods.to_vec();

@@ -24,10 +24,11 @@ const CHUNK: usize = 8;
 
 /// Folds of the training points for cross-fitting.
 ///
-/// A row's fold is drawn by its number, whatever its coordinates: repeated points are different rows
-/// and may fall into different folds, as they do in the leave-one-out likelihood. Repetition belongs
-/// to the distribution of such data: held-out points repeat training points just as training points
-/// repeat each other, and a guide that never saw it in training would be corrected wrongly.
+/// A row's fold is drawn by its number, whatever its coordinates: repeated points are different
+/// rows and may fall into different folds, as they do in the leave-one-out likelihood. Repetition
+/// belongs to the distribution of such data: held-out points repeat training points just as
+/// training points repeat each other, and a guide that never saw it in training would be corrected
+/// wrongly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Folds {
     /// Number of parts, at least two.
@@ -52,8 +53,9 @@ impl Folds {
 
 /// ∇ log p_s of a [`KernelMixture`], at every noise time s > 0.
 ///
-/// The field is tangent and constant along the fibres of π, so that divergences by any estimator are those of the score. Cells of
-/// centres that are small beside a kernel count as one, see `docs/kernel-mixture.md` for the error.
+/// The field is tangent and constant along the fibres of π, so that divergences by any estimator
+/// are those of the score. Cells of centres that are small beside a kernel count as one, see
+/// `docs/kernel-mixture.md` for the error.
 #[derive(Clone, Debug)]
 pub struct Guide {
     manifold: Arc<dyn Manifold>,
@@ -71,11 +73,13 @@ struct Cross {
 }
 
 impl Guide {
-    /// The guide of a mixture, with `folds` for [`Guide::cross_fitted`]. An error on hyperbolic space, where the mixture's noised
-    /// density is not known, and if a fold holds all training points.
+    /// The guide of a mixture, with `folds` for [`Guide::cross_fitted`]. An error on hyperbolic
+    /// space, where the mixture's noised density is not known, and if a fold holds all training
+    /// points.
     ///
-    /// The mixture itself is the density at time `s_min`: its variances there are σ², and σ² − s_min + s at time s (bandwidths below √s_min count as
-    /// that). On ℝ^d, where the noise also pulls centres inwards, up to a share s_min/2 of their distance from the origin.
+    /// The mixture itself is the density at time `s_min`: its variances there are σ², and σ² −
+    /// s_min + s at time s (bandwidths below √s_min count as that). On ℝ^d, where the noise also
+    /// pulls centres inwards, up to a share s_min/2 of their distance from the origin.
     pub fn new(
         mixture: &KernelMixture,
         folds: Option<Folds>,
@@ -105,8 +109,9 @@ impl Guide {
         })
     }
 
-    /// `out ←` the score at every row of `x` (noised for time s from training row `centre`) of the mixture without the training points
-    /// in that row's fold: in training no point sees its own kernel.
+    /// `out ←` the score at every row of `x` (noised for time s from training row `centre`) of the
+    /// mixture without the training points in that row's fold: in training no point sees its own
+    /// kernel.
     pub fn cross_fitted(
         &self,
         x: Rows<'_>,

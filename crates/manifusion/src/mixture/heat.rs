@@ -56,7 +56,8 @@ impl Heat {
         Centres { space: &self.space, tree: &self.tree, all: &self.all, view: &self.all }
     }
 
-    /// Root mean square deviation of the coordinates on ℝ^d from their mean; `None` on other spaces, which have a scale of their own.
+    /// Root mean square deviation of the coordinates on ℝ^d from their mean; `None` on other
+    /// spaces, which have a scale of their own.
     pub(super) fn spread(&self) -> Option<f64> {
         use super::space::Shape;
         let flat = |shape| matches!(shape, Shape::Flat { .. });
@@ -87,8 +88,8 @@ impl Heat {
         Some(0.25 * nearest[nearest.len() / 100])
     }
 
-    /// log of the prior's density and of every bandwidth's leave-one-out density at the judges, n × (1 + bandwidths); with the centres' own
-    /// weights in it where they have any (`local`).
+    /// log of the prior's density and of every bandwidth's leave-one-out density at the judges, n ×
+    /// (1 + bandwidths); with the centres' own weights in it where they have any (`local`).
     pub(super) fn leave_one_out(
         &self,
         prior: &dyn Prior,

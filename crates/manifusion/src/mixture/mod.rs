@@ -6,7 +6,8 @@
 //! time τ + s on compact spaces; on ℝ^d into another normal), so that the noised density is a
 //! mixture of the same kind in closed form. On hyperbolic space K is a wrapped normal, which has
 //! neither property. The weights maximise the leave-one-out likelihood of the training points, with
-//! one pseudo-observation of the prior. `docs/kernel-mixture.md` gives the method and its measured accuracy.
+//! one pseudo-observation of the prior. `docs/kernel-mixture.md` gives the method and its measured
+//! accuracy.
 
 mod em;
 mod guide;
@@ -41,12 +42,15 @@ use sum::{Accuracy, Kernels};
 /// How a mixture is fitted.
 #[derive(Clone, Copy, Debug)]
 pub struct MixtureOptions {
-    /// Largest bandwidth, in radians; `None`: 1, and on ℝ^d and hyperbolic space the spread of the data.
+    /// Largest bandwidth, in radians; `None`: 1, and on ℝ^d and hyperbolic space the spread of the
+    /// data.
     pub largest: Option<f64>,
-    /// Smallest bandwidth; `None`: a quarter of the first percentile of nearest-neighbour distances, and `floor` where points repeat.
+    /// Smallest bandwidth; `None`: a quarter of the first percentile of nearest-neighbour
+    /// distances, and `floor` where points repeat.
     pub smallest: Option<f64>,
-    /// What `smallest` is not chosen below, in units of the largest bandwidth. Repeated points make the likelihood unbounded: it
-    /// grows with every smaller bandwidth, so that this number decides it.
+    /// What `smallest` is not chosen below, in units of the largest bandwidth. Repeated points make
+    /// the likelihood unbounded: it grows with every smaller bandwidth, so that this number decides
+    /// it.
     pub floor: f64,
     /// Ratio of consecutive bandwidths, at most.
     pub ratio: f64,
@@ -54,8 +58,8 @@ pub struct MixtureOptions {
     pub iterations: usize,
     /// Gain in nats per point below which the weights have converged.
     pub gain: f64,
-    /// Training points whose leave-one-out density decides the weights, at most, drawn by `seed`; all are centres. On hyperbolic space
-    /// every point counts.
+    /// Training points whose leave-one-out density decides the weights, at most, drawn by `seed`;
+    /// all are centres. On hyperbolic space every point counts.
     pub judges: usize,
     /// Seed of the judges and of the points whose neighbours tell the data's resolution.
     pub seed: u64,
@@ -84,8 +88,8 @@ impl Default for MixtureOptions {
     }
 }
 
-/// Neighbours whose responsibilities a centre's own weights are the mean of, and pseudo-observations
-/// of the common weights.
+/// Neighbours whose responsibilities a centre's own weights are the mean of, and
+/// pseudo-observations of the common weights.
 const LOCAL_NEIGHBOURS: usize = 31;
 const LOCAL_PRIOR: f64 = 2.0;
 /// Times that responsibilities and local weights are computed in turn.
@@ -179,7 +183,8 @@ impl KernelMixture {
         Ok(Self { manifold, prior, centres, bandwidths, weights, local, nll, trace, law })
     }
 
-    /// Bandwidths σ_k, descending; those whose weight came out below a tenth of a point are left out.
+    /// Bandwidths σ_k, descending; those whose weight came out below a tenth of a point are left
+    /// out.
     pub fn bandwidths(&self) -> &[f64] {
         &self.bandwidths
     }
@@ -209,7 +214,8 @@ impl KernelMixture {
         self.local.as_deref()
     }
 
-    /// The objective after every iteration of expectation–maximisation: mean leave-one-out log-density plus log(w₀)/n.
+    /// The objective after every iteration of expectation–maximisation: mean leave-one-out
+    /// log-density plus log(w₀)/n.
     pub fn objective_trace(&self) -> &[f64] {
         &self.trace
     }
@@ -247,7 +253,8 @@ impl KernelMixture {
         .collect()
     }
 
-    /// The same centres and weights with bandwidths `factor` times as large: a proposal whose density is nowhere small beside this one's.
+    /// The same centres and weights with bandwidths `factor` times as large: a proposal whose
+    /// density is nowhere small beside this one's.
     pub fn widened(&self, factor: f64) -> Result<Self, SolveError> {
         positive_setting("factor of the bandwidths", factor)?;
         let mut tensors = self.to_tensors();
@@ -331,9 +338,9 @@ impl KernelMixture {
     }
 
     /// The same kernels with weights that vary from centre to centre: each centre takes the mean of
-    /// its neighbours' leave-one-out responsibilities, with the common weights as pseudo-observations.
-    /// Where data are dense in one place and thin in another, or repeat in some, this is a better
-    /// density than common weights are. On spaces with a heat kernel.
+    /// its neighbours' leave-one-out responsibilities, with the common weights as
+    /// pseudo-observations. Where data are dense in one place and thin in another, or repeat in
+    /// some, this is a better density than common weights are. On spaces with a heat kernel.
     pub fn localised(&self, options: &MixtureOptions) -> Result<Self, SolveError> {
         let heat = self.heat()?;
         let centres = Rows::new(&self.centres, self.manifold.ambient_dim())?;
@@ -347,7 +354,8 @@ impl KernelMixture {
         Ok(Self { nll, ..mixture })
     }
 
-    /// Local weights from the responsibilities of this mixture, and its mean negative leave-one-out log-density.
+    /// Local weights from the responsibilities of this mixture, and its mean negative leave-one-out
+    /// log-density.
     fn judged(
         &self,
         heat: &Heat,
@@ -434,7 +442,8 @@ impl Density for KernelMixture {
         &self.manifold
     }
 
-    /// In closed form: every centre by itself, kernels cut where they are below 1e-14 of their peak.
+    /// In closed form: every centre by itself, kernels cut where they are below 1e-14 of their
+    /// peak.
     fn log_density(&self, x: Rows<'_>) -> Result<Vec<f64>, SolveError> {
         self.noised_log_density(x, 0.0)
     }
@@ -512,7 +521,8 @@ impl KernelMixture {
                         let std = vec![bandwidth(pick); space.dim()];
                         space.sample_wrapped_normal(start, &std, &mut stream, x);
                     }
-                    // On ℝ^d the kernel is a normal around the centre, not the noise that pulls towards the origin.
+                    // On ℝ^d the kernel is a normal around the centre, not the noise that pulls
+                    // towards the origin.
                     Law::Heat { heat, .. } => {
                         for block in &heat.space.blocks {
                             if let Shape::Flat { .. } = block.shape {

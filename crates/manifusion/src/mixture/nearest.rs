@@ -7,8 +7,8 @@ use crate::rows::Rows;
 /// Squared distance up to which two rows are the same point.
 const COINCIDENT: f64 = 1e-24;
 
-/// Distances in ℝᵐ (chordal ones on a sphere) of at most `limit` rows, evenly strided, to the nearest
-/// row that is not the same point; ascending. Without a second point there are none.
+/// Distances in ℝᵐ (chordal ones on a sphere) of at most `limit` rows, evenly strided, to the
+/// nearest row that is not the same point; ascending. Without a second point there are none.
 pub fn nearest_distances(x: Rows<'_>, limit: usize) -> Vec<f64> {
     let (points, width) = (x.as_slice(), x.width());
     let tree = Tree::new(&Space::flat(width), points);

@@ -1,5 +1,6 @@
-//! Heat kernels of one block in forms that cost a few multiplications: a Gaussian times the exponential of a polynomial while the
-//! kernel is narrow, a polynomial in the cosine of the angle (the truncated eigenfunction series) once it is wide.
+//! Heat kernels of one block in forms that cost a few multiplications: a Gaussian times the
+//! exponential of a polynomial while the kernel is narrow, a polynomial in the cosine of the angle
+//! (the truncated eigenfunction series) once it is wide.
 
 use std::f64::consts::PI;
 
@@ -7,14 +8,16 @@ use super::space::{QUATERNION_SCALE, Shape};
 use crate::heat_kernel::SphereKernel;
 use crate::manifold::sphere_log_volume;
 
-/// Largest angle at which the polynomial of a narrow sphere kernel is used: φ² as a function of the squared chord is singular at
-/// the antipode.
+/// Largest angle at which the polynomial of a narrow sphere kernel is used: φ² as a function of the
+/// squared chord is singular at the antipode.
 const SPHERE_LIMIT: f64 = 1.8;
-/// The same between unit quaternions, where ±q are one rotation and the cut locus is at a right angle.
+/// The same between unit quaternions, where ±q are one rotation and the cut locus is at a right
+/// angle.
 const QUOTIENT_LIMIT: f64 = 1.5;
 /// Most terms of an eigenfunction series.
 const MAX_TERMS: usize = 64;
-/// Below this variance the curvature of a sphere changes a kernel by less than 1e-6 within its reach, linearly in the variance.
+/// Below this variance the curvature of a sphere changes a kernel by less than 1e-6 within its
+/// reach, linearly in the variance.
 const SMALLEST: f64 = 1e-8;
 /// Spacing of the table in the logarithm of the variance.
 const SPACING: f64 = 0.05;
@@ -24,7 +27,8 @@ const SPACING: f64 = 0.05;
 pub(super) enum Form {
     /// exp(−q/2V + C(2q/q_max − 1)) for squared chords q ≤ q_max, and nothing beyond.
     Narrow { half_precision: f64, q_max: f64, poly: Vec<f64> },
-    /// F(t) + εG(t), polynomials in t = cos φ, or in t² on a quotient; εG is the change when V grows by εV.
+    /// F(t) + εG(t), polynomials in t = cos φ, or in t² on a quotient; εG is the change when V
+    /// grows by εV.
     Wide { value: Vec<f64>, change: Vec<f64> },
     /// exp(−|δ|²/2V) of angles δ, or of differences to ρ times the centre on ℝ^d.
     Gauss { precision: f64, decay: f64 },
@@ -39,7 +43,8 @@ pub(super) struct Radial {
     kernel: Option<SphereKernel>,
     /// Monomial coefficients of the normalised eigenfunctions Rₙ, row n at n(n+1)/2.
     eigenfunctions: Vec<f64>,
-    /// Polynomials C on a grid of log V, `degree` + 1 each; empty if each is fitted when it is asked for.
+    /// Polynomials C on a grid of log V, `degree` + 1 each; empty if each is fitted when it is
+    /// asked for.
     table: Vec<f64>,
     degree: usize,
     tolerance: f64,
@@ -86,8 +91,8 @@ impl Radial {
         (limit / self.reach).powi(2)
     }
 
-    /// The form at `variance` (in the block's internal metric, on ℝ^d with the centre's factor `decay`), and the logarithm of its peak
-    /// with respect to the manifold's volume.
+    /// The form at `variance` (in the block's internal metric, on ℝ^d with the centre's factor
+    /// `decay`), and the logarithm of its peak with respect to the manifold's volume.
     pub(super) fn form(&self, variance: f64, decay: f64) -> (Form, f64) {
         let gauss = Form::Gauss { precision: 1.0 / variance, decay };
         let peak = |dim: usize| -0.5 * dim as f64 * (2.0 * PI * variance).ln();
@@ -167,7 +172,8 @@ impl Radial {
         (0..stride).map(|j| (0..4).map(|i| weights[i] * rows[i][j]).sum()).collect()
     }
 
-    /// The eigenfunction series 1 + Σ dimₙ e^{−n(n+d−1)V/2} Rₙ (even n alone on the quotient), relative to its value at t = 1.
+    /// The eigenfunction series 1 + Σ dimₙ e^{−n(n+d−1)V/2} Rₙ (even n alone on the quotient),
+    /// relative to its value at t = 1.
     fn wide(&self, dim: usize, quotient: bool, variance: f64) -> (Form, f64) {
         let d = dim as f64;
         let (mut value, mut change) = (vec![1.0], vec![0.0]);

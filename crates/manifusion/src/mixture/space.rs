@@ -1,5 +1,6 @@
-//! Coordinates in which every known heat kernel is simple: unit vectors for spheres, unit quaternions for SO(3), angles for
-//! circles, and the coordinates themselves on ℝ^d; with an orthonormal tangent frame, in which sums of kernels are differentiated.
+//! Coordinates in which every known heat kernel is simple: unit vectors for spheres, unit
+//! quaternions for SO(3), angles for circles, and the coordinates themselves on ℝ^d; with an
+//! orthonormal tangent frame, in which sums of kernels are differentiated.
 
 use std::f64::consts::FRAC_1_SQRT_2;
 use std::ops::Range;
@@ -153,8 +154,8 @@ impl Space {
         }
     }
 
-    /// Coordinates whose Euclidean distance is close to the manifold's for near points, for the tree: blocks of internal
-    /// coordinates, without cosines and sines, quaternions times √8.
+    /// Coordinates whose Euclidean distance is close to the manifold's for near points, for the
+    /// tree: blocks of internal coordinates, without cosines and sines, quaternions times √8.
     pub(super) fn metric(&self, inner: &[f64], out: &mut Vec<f64>) {
         for block in &self.blocks {
             let inner = &inner[block.inner.clone()];
@@ -194,7 +195,8 @@ impl Space {
                 inner.copy_from_slice(&metric[at..at + width]);
                 if matches!(block.shape, Shape::Sphere { .. }) {
                     let length = norm(inner);
-                    // A cell so large that its mean is the centre of the sphere is never used as one kernel.
+                    // A cell so large that its mean is the centre of the sphere is never used as
+                    // one kernel.
                     if length > 0.0 {
                         scale(1.0 / length, inner);
                     }
@@ -204,7 +206,8 @@ impl Space {
         }
     }
 
-    /// `a ←` the ambient form of the tangent vector with components `f` at `point`, of the manifold point x.
+    /// `a ←` the ambient form of the tangent vector with components `f` at `point`, of the manifold
+    /// point x.
     pub(super) fn to_ambient(&self, x: &[f64], point: &Point, f: &[f64], a: &mut [f64]) {
         for block in &self.blocks {
             let (x, f) = (&x[block.ambient.clone()], &f[block.tangent.clone()]);
@@ -262,8 +265,8 @@ impl Space {
         }
     }
 
-    /// `a ← a + II(e, f)`, the second fundamental form of two tangent vectors in components: what an ambient derivative of a
-    /// tangent field has beside the covariant one.
+    /// `a ← a + II(e, f)`, the second fundamental form of two tangent vectors in components: what
+    /// an ambient derivative of a tangent field has beside the covariant one.
     pub(super) fn add_second_form(&self, x: &[f64], e: &[f64], f: &[f64], a: &mut [f64]) {
         for block in &self.blocks {
             let (x, a) = (&x[block.ambient.clone()], &mut a[block.ambient.clone()]);

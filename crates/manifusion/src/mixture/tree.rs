@@ -1,4 +1,5 @@
-//! A hierarchy of cells over the centres: range searches for narrow kernels, and merged centres for wide ones.
+//! A hierarchy of cells over the centres: range searches for narrow kernels, and merged centres for
+//! wide ones.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -6,7 +7,8 @@ use std::collections::BinaryHeap;
 use super::space::Space;
 use crate::linalg::distance;
 
-/// A binary tree over points; nodes in depth-first order, so that the left child of node i is node i + 1.
+/// A binary tree over points; nodes in depth-first order, so that the left child of node i is node
+/// i + 1.
 #[derive(Clone, Debug)]
 pub(super) struct Tree {
     pub(super) nodes: Vec<Node>,
@@ -46,13 +48,15 @@ pub(super) struct View {
     pub(super) variance: Vec<f64>,
     /// Points in all.
     pub(super) total: f64,
-    /// Where centres have weights of their own, the sums of these over each cell and over the bandwidths from each on: cells × (bandwidths + 1).
+    /// Where centres have weights of their own, the sums of these over each cell and over the
+    /// bandwidths from each on: cells × (bandwidths + 1).
     weights_from: Vec<f64>,
     bandwidths: usize,
 }
 
 impl View {
-    /// Number of a cell's points, or their weight in the bandwidths from the first to before the second.
+    /// Number of a cell's points, or their weight in the bandwidths from the first to before the
+    /// second.
     #[inline]
     pub(super) fn mass_of(&self, cell: usize, bands: (usize, usize)) -> f64 {
         if self.weights_from.is_empty() {
@@ -89,7 +93,8 @@ impl Node {
 }
 
 impl Tree {
-    /// The tree of points in [`Space::metric`] coordinates, split in the middle of the longest side.
+    /// The tree of points in [`Space::metric`] coordinates, split in the middle of the longest
+    /// side.
     pub(super) fn new(space: &Space, metric: &[f64]) -> Self {
         let width = space.metric_width();
         let n = metric.len() / width;
@@ -165,8 +170,9 @@ impl Tree {
         Self { nodes, order, means }
     }
 
-    /// Mean and variance of every cell over the points that `keep` takes; `local` are weights of their own, points × bandwidths. Means and
-    /// variances count every point alike: weights vary little within cells that are small enough to be merged.
+    /// Mean and variance of every cell over the points that `keep` takes; `local` are weights of
+    /// their own, points × bandwidths. Means and variances count every point alike: weights vary
+    /// little within cells that are small enough to be merged.
     pub(super) fn view(
         &self,
         space: &Space,
@@ -254,7 +260,8 @@ impl Tree {
         sums
     }
 
-    /// The `count` points nearest to point `i` (itself among them) of those that `keep` takes, in metric coordinates; fewer if there are not so many.
+    /// The `count` points nearest to point `i` (itself among them) of those that `keep` takes, in
+    /// metric coordinates; fewer if there are not so many.
     pub(super) fn neighbours(
         &self,
         metric: &[f64],
@@ -305,7 +312,8 @@ impl Tree {
         })
     }
 
-    /// Squared distance from point `i` to the nearest one that is farther than `coincident` (squared).
+    /// Squared distance from point `i` to the nearest one that is farther than `coincident`
+    /// (squared).
     pub(super) fn nearest_distinct2(
         &self,
         metric: &[f64],

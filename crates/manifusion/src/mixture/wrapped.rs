@@ -1,5 +1,5 @@
-//! The mixture on hyperbolic space: wrapped normals of the Lorentz metric, whose heat kernel is not used (the model's noise
-//! has a drift to the prior, and with it no kernel is known).
+//! The mixture on hyperbolic space: wrapped normals of the Lorentz metric, whose heat kernel is not
+//! used (the model's noise has a drift to the prior, and with it no kernel is known).
 
 use super::MixtureOptions;
 use super::heat::judges;
@@ -19,7 +19,8 @@ const JUDGES: usize = 2000;
 /// Kernels this much smaller than the nearest centre's, in nats, are left out.
 const NEGLIGIBLE: f64 = 40.0;
 
-/// log of the prior's density and of every bandwidth's leave-one-out density at every judge, for the volume of the space's own metric.
+/// log of the prior's density and of every bandwidth's leave-one-out density at every judge, for
+/// the volume of the space's own metric.
 pub(super) fn leave_one_out(
     space: &Lorentz,
     prior: &dyn Prior,
@@ -42,7 +43,8 @@ pub(super) fn leave_one_out(
     Ok(out)
 }
 
-/// log of the mean of every bandwidth's kernels (isotropic wrapped normals of g_L) at x, without the centre `skip`, for the volume of the space's own metric.
+/// log of the mean of every bandwidth's kernels (isotropic wrapped normals of g_L) at x, without
+/// the centre `skip`, for the volume of the space's own metric.
 fn component_logs(
     space: &Lorentz,
     centres: Rows<'_>,

@@ -98,8 +98,8 @@ pub(crate) fn slopes<S: Simd, P: Phi, T: Real>(z: &mut [T], first: &mut [T]) {
     }
 }
 
-/// φ, φ′ and φ″ where [`Phi::holds`]. Which way they are computed depends on the argument alone, not
-/// on its neighbours in the loop.
+/// φ, φ′ and φ″ where [`Phi::holds`]. Which way they are computed depends on the argument alone,
+/// not on its neighbours in the loop.
 #[inline(always)]
 fn jet_in_range<S: Simd, P: Phi, T: Real>(z: T) -> [T; 3] {
     let far = P::jet(z);

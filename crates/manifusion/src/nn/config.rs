@@ -132,7 +132,8 @@ impl NetConfig {
         self.ambient_dim + self.time.width() + fourier
     }
 
-    /// Parameters and Fourier directions together; none if a machine word cannot count them. Valid configurations only.
+    /// Parameters and Fourier directions together; none if a machine word cannot count them. Valid
+    /// configurations only.
     pub(crate) fn stored_numbers(&self) -> Option<usize> {
         let features = self.fourier.map_or(0, |f| f.features);
         let inputs = features

@@ -217,7 +217,8 @@ fn run_shard<T: Real, L: RowLoss + ?Sized>(
     let not_finite = |losses: &[f64]| losses.iter().position(|loss| !loss.is_finite());
     if let Some(paired) = not_finite(losses) {
         let value = losses[paired];
-        // Rows that were multiplied in pairs share a NaN; alone they tell whose it is, unless it was the pair's sum that overflowed.
+        // Rows that were multiplied in pairs share a NaN; alone they tell whose it is, unless it
+        // was the pair's sum that overflowed.
         evaluate(core, &input, &mut EvalBuffers::new(), a, jvp);
         row_losses(loss, &input, a, jvp, losses, a_bar, jvp_bar);
         let (row, value) = not_finite(losses).map_or((paired, value), |row| (row, losses[row]));

@@ -128,7 +128,8 @@ impl<T: Real> Mlp<T> {
         Ok(())
     }
 
-    /// Buffers for [`Mlp::loss_gradient`] with this many gradient partitions; see [`TrainWorkspace`].
+    /// Buffers for [`Mlp::loss_gradient`] with this many gradient partitions; see
+    /// [`TrainWorkspace`].
     pub fn train_workspace(&self, partitions: usize) -> TrainWorkspace<T> {
         TrainWorkspace::for_core(&self.core, partitions)
     }
@@ -206,7 +207,8 @@ impl<T: Real> VariationalField for Mlp<T> {
         }
         NnError::check_len("a", output.a.len(), all.rows() * all.dim)?;
         NnError::check_len("jvp", output.jvp.len(), all.rows() * all.per_row * all.dim)?;
-        // Even partitions of one task each: small batches are not cut, large ones by the shard's size.
+        // Even partitions of one task each: small batches are not cut, large ones by the shard's
+        // size.
         let shard = ShardPlan::new(all.rows(), all.per_row, 2, EVAL_ROWS).shard.max(LANES);
         self.eval_rows(&all, shard, output.a, output.jvp);
         Ok(())

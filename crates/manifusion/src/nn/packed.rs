@@ -6,8 +6,8 @@ use super::matmul::{LANES, Line, WeightPanels, panels, weight_sums};
 use super::params::ParamLayout;
 use super::real::Real;
 
-/// The smallest sides of a weight that is multiplied by Strassen–Winograd: below, the sums cost more
-/// than the eighth product.
+/// The smallest sides of a weight that is multiplied by Strassen–Winograd: below, the sums cost
+/// more than the eighth product.
 const STRASSEN_SIDE: usize = 192;
 
 /// A matrix, depth × columns, in panels of 16 columns with a line per unit of depth.

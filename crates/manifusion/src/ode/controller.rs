@@ -1,7 +1,7 @@
 //! Step-size control.
 
-/// Proportional–integral control of the step (Gustafsson 1991): smoother than control by the last error alone, with
-/// fewer rejections.
+/// Proportional–integral control of the step (Gustafsson 1991): smoother than control by the last
+/// error alone, with fewer rejections.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PiController {
     /// Error ratio of the last accepted step.
@@ -18,8 +18,8 @@ impl PiController {
         Self { last: 1.0, rejected: false }
     }
 
-    /// The factor for the next step after a step with this error ratio (accepted if at most 1), for a method of
-    /// `order`.
+    /// The factor for the next step after a step with this error ratio (accepted if at most 1), for
+    /// a method of `order`.
     pub(super) fn factor(&mut self, error: f64, order: u32) -> f64 {
         let p = f64::from(order);
         // An error of zero or NaN takes the limits.

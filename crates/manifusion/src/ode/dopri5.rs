@@ -1,5 +1,5 @@
-//! Dormand & Prince (1980), order 5(4), with the error weights of Shampine (1986): the solver `dopri5` of
-//! torchdiffeq, which the paper used.
+//! Dormand & Prince (1980), order 5(4), with the error weights of Shampine (1986): the solver
+//! `dopri5` of torchdiffeq, which the paper used.
 
 use super::Tableau;
 

@@ -1,5 +1,5 @@
-//! Ordinary differential equations on manifolds: embedded Runge–Kutta over a constant tableau, with π after each
-//! accepted step.
+//! Ordinary differential equations on manifolds: embedded Runge–Kutta over a constant tableau, with
+//! π after each accepted step.
 
 mod controller;
 mod dopri5;
@@ -18,8 +18,8 @@ pub trait OdeSystem {
     /// Numbers per row.
     fn width(&self) -> usize;
 
-    /// `out ← f(t, y)`. `rows` are the rows' numbers in the whole batch, for what must stay fixed along a
-    /// solve (Hutchinson probes).
+    /// `out ← f(t, y)`. `rows` are the rows' numbers in the whole batch, for what must stay fixed
+    /// along a solve (Hutchinson probes).
     fn eval(
         &mut self,
         rows: &[usize],

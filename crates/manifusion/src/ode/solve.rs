@@ -43,8 +43,8 @@ struct Row {
     controller: PiController,
 }
 
-/// Solves every row of `y` from `t0[i]` to `t1[i]` (forwards or backwards) to the tolerance. Row i of the batch is
-/// number `first_row` + i for the system.
+/// Solves every row of `y` from `t0[i]` to `t1[i]` (forwards or backwards) to the tolerance. Row i
+/// of the batch is number `first_row` + i for the system.
 ///
 /// Each row controls its own step: its result does not depend on the rows beside it.
 pub fn integrate<const S: usize>(
@@ -67,7 +67,8 @@ pub fn integrate<const S: usize>(
         (0..t0.len()).map(|i| Row::new(i, t0[i], t1[i])).filter(|row| !row.is_done()).collect();
     let mut stages = Stages::<S>::new(first_row, t0.len(), width);
     let mut stats = OdeStats::default();
-    // The derivative at every row's current state: the last stage of a step is the first of the next.
+    // The derivative at every row's current state: the last stage of a step is the first of the
+    // next.
     let mut derivative = vec![0.0; y.len()];
     if !active.is_empty() {
         stages.load(&active, y, &derivative);
@@ -198,8 +199,8 @@ impl Row {
         self.number * width..(self.number + 1) * width
     }
 
-    /// A first step by Hairer, Nørsett & Wanner (II.4) without the second evaluation, which the controller makes
-    /// up for.
+    /// A first step by Hairer, Nørsett & Wanner (II.4) without the second evaluation, which the
+    /// controller makes up for.
     fn first_step(&mut self, options: &OdeOptions, y: &[f64], slope: &[f64]) {
         let size = scaled_norm(y, |j| y[j].abs(), options);
         let slope = scaled_norm(slope, |j| y[j].abs(), options);

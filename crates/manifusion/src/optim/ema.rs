@@ -3,7 +3,8 @@
 use super::{BLOCK, OptimError};
 use crate::nn::Real;
 
-/// w ← d·w + (1 − d)·θ after each step, with a smaller d at first, (1 + t)/(10 + t): the weights that a run starts with are forgotten at once.
+/// w ← d·w + (1 − d)·θ after each step, with a smaller d at first, (1 + t)/(10 + t): the weights
+/// that a run starts with are forgotten at once.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ema<T> {
     decay: f64,

@@ -1,12 +1,15 @@
-//! The number of lineages A_∞^θ(s) of Kingman's coalescent with mutation, from which Brownian motion on S^d (θ = d) is
-//! drawn in one step (Mijatović, Mramor & Uribe Bravo; Jenkins & Spanò 2017).
+//! The number of lineages A_∞^θ(s) of Kingman's coalescent with mutation, from which Brownian
+//! motion on S^d (θ = d) is drawn in one step (Mijatović, Mramor & Uribe Bravo; Jenkins & Spanò
+//! 2017).
 //!
-//! With ρ_k = e^{−k(k+θ−1)s/2}, P(M = m) = Σ_{k≥m} (−1)^{k−m} b_k(m), and summing over m gives a single series for the
-//! distribution function, which is what draws are made from:
+//! With ρ_k = e^{−k(k+θ−1)s/2}, P(M = m) = Σ_{k≥m} (−1)^{k−m} b_k(m), and summing over m gives a
+//! single series for the distribution function, which is what draws are made from:
 //!
-//! P(M ≤ m) = 1 + Σ_{k>m} (−1)^{k−m} c_k(m),  c_k(m) = (θ+2k−1)/(k!(θ+k−1)) · C(k−1,m) · Γ(θ+m+k)/Γ(θ+m) · ρ_k.
+//! P(M ≤ m) = 1 + Σ_{k>m} (−1)^{k−m} c_k(m),  c_k(m) = (θ+2k−1)/(k!(θ+k−1)) · C(k−1,m) ·
+//! Γ(θ+m+k)/Γ(θ+m) · ρ_k.
 //!
-//! The series alternates; where its terms are too large for double precision, M is drawn from a normal of its mean and variance.
+//! The series alternates; where its terms are too large for double precision, M is drawn from a
+//! normal of its mean and variance.
 
 use crate::rng::Stream;
 
@@ -58,8 +61,8 @@ impl AncestralProcess {
         s >= self.series_from
     }
 
-    /// M from a standard normal, for small times: the total variation distance is about 1e-4 at s = 0.1 and falls
-    /// with s.
+    /// M from a standard normal, for small times: the total variation distance is about 1e-4 at s =
+    /// 0.1 and falls with s.
     pub(super) fn nearly_normal(&self, s: f64, z: f64) -> f64 {
         let (mean, variance) = self.moments(s);
         (mean + variance.sqrt() * z).round().max(0.0)
@@ -68,7 +71,8 @@ impl AncestralProcess {
     /// The smallest m with P(M ≤ m) ≥ u.
     pub(super) fn invert(&self, s: f64, u: f64) -> f64 {
         let last = self.log_first.len() - 1;
-        // A guess near the answer saves evaluations and changes nothing else: a logistic stands in for the normal quantile.
+        // A guess near the answer saves evaluations and changes nothing else: a logistic stands in
+        // for the normal quantile.
         let (mean, variance) = self.asymptotic_moments(s);
         let guess = mean + variance.max(0.0).sqrt() * 0.55 * (u / (1.0 - u)).ln();
         let mut m = (guess.clamp(0.0, last as f64) + 0.5) as usize;
@@ -150,9 +154,9 @@ impl AncestralProcess {
         largest.exp()
     }
 
-    /// Mean and variance of M. Exact, by E M = Σ_{k≥1} (θ+2k−1)ρ_k and E M(M−1) = Σ_{k≥2} (θ+2k−1)(k−1)(k+θ)ρ_k, while that
-    /// takes few terms; below, Griffiths' asymptotic form with the corrections −1/6 and +1/45, whose error vanishes
-    /// there.
+    /// Mean and variance of M. Exact, by E M = Σ_{k≥1} (θ+2k−1)ρ_k and E M(M−1) = Σ_{k≥2}
+    /// (θ+2k−1)(k−1)(k+θ)ρ_k, while that takes few terms; below, Griffiths' asymptotic form with
+    /// the corrections −1/6 and +1/45, whose error vanishes there.
     fn moments(&self, s: f64) -> (f64, f64) {
         if s >= 0.05 || self.theta * s >= 0.1 {
             self.exact_moments(s)

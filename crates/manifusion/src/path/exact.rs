@@ -1,5 +1,5 @@
-//! Noising in one draw where the distribution of Y_s given Y_0 is known: no time steps, and no error
-//! but that of [`AncestralProcess`] at small times on spheres and SO(3).
+//! Noising in one draw where the distribution of Y_s given Y_0 is known: no time steps, and no
+//! error but that of [`AncestralProcess`] at small times on spheres and SO(3).
 
 use rand_distr::{Distribution, Gamma};
 
@@ -83,9 +83,10 @@ fn torus_step(y: &mut [f64], s: f64, stream: &mut Stream) {
     }
 }
 
-/// u = (1 − ⟨Y_0, Y_s⟩)/2 is Beta(d/2, d/2 + M) with M lineages left, and the direction is uniform: then
-/// Y_s = (1 − 2u)Y_0 + 2√(u(1−u)) U. One tangent Gaussian z gives both the direction U = z/|z| and, as |z|²/2 ~ Γ(d/2) is
-/// independent of it, the first of the two gamma variables of the Beta law.
+/// u = (1 − ⟨Y_0, Y_s⟩)/2 is Beta(d/2, d/2 + M) with M lineages left, and the direction is uniform:
+/// then Y_s = (1 − 2u)Y_0 + 2√(u(1−u)) U. One tangent Gaussian z gives both the direction U = z/|z|
+/// and, as |z|²/2 ~ Γ(d/2) is independent of it, the first of the two gamma variables of the Beta
+/// law.
 fn sphere_step(
     dim: usize,
     ancestral: &AncestralProcess,
@@ -115,7 +116,8 @@ fn gamma(shape: f64, stream: &mut Stream) -> f64 {
     Gamma::new(shape, 1.0).expect("d/2 + M is positive and finite").sample(stream)
 }
 
-/// Y_s = Y_0 R(q) with q from S³ Brownian motion at the identity for time s/8, since |dR|²_F = 8|dq|².
+/// Y_s = Y_0 R(q) with q from S³ Brownian motion at the identity for time s/8, since |dR|²_F =
+/// 8|dq|².
 fn rotation_step(ancestral: &AncestralProcess, y: &mut [f64], s: f64, stream: &mut Stream) {
     let mut q = [1.0, 0.0, 0.0, 0.0];
     sphere_step(3, ancestral, &mut q, s / 8.0, stream);

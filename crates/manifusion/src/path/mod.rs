@@ -1,4 +1,5 @@
-//! The noising path: draws Y_s given Y_0 = y, one time per row (inference SDE `eq:fixed-inference`).
+//! The noising path: draws Y_s given Y_0 = y, one time per row (inference SDE
+//! `eq:fixed-inference`).
 
 mod ancestral;
 mod exact;
@@ -53,9 +54,11 @@ enum Scheme {
 /// Longest step that the automatic choice takes on a manifold of moderate curvature.
 const MAX_STEP: f64 = 0.05;
 
-/// Rows that one thread walks at a time: enough to overlap their latencies, few enough for the first-level cache.
+/// Rows that one thread walks at a time: enough to overlap their latencies, few enough for the
+/// first-level cache.
 const HEUN_CHUNK: usize = 16;
-/// Rows that one thread draws exactly at a time: a draw takes a few steps' time, and a task should be worth handing over.
+/// Rows that one thread draws exactly at a time: a draw takes a few steps' time, and a task should
+/// be worth handing over.
 const EXACT_CHUNK: usize = 32;
 
 impl NoisingPath {
@@ -91,7 +94,8 @@ impl NoisingPath {
         matches!(self.scheme, Scheme::Exact(_))
     }
 
-    /// `ys ← Y_s` for every row, with noise from (`first_row` + row). Starting points must lie on the manifold.
+    /// `ys ← Y_s` for every row, with noise from (`first_row` + row). Starting points must lie on
+    /// the manifold.
     pub fn sample(
         &self,
         y: Rows<'_>,
@@ -127,7 +131,8 @@ impl NoisingPath {
                     if times.iter().all(|s| s / *steps as f64 <= *max_step) {
                         return heun::walk(manifold, prior, *steps, streams, row, times, chunk);
                     }
-                    // Each row its own number of steps, so that it does not depend on the rows beside it.
+                    // Each row its own number of steps, so that it does not depend on the rows
+                    // beside it.
                     for (i, (y, &s)) in chunk.chunks_exact_mut(m).zip(times).enumerate() {
                         let own = (*steps).max((s / max_step).ceil() as usize);
                         heun::walk(manifold, prior, own, streams, row + i as u64, &[s], y)
@@ -140,8 +145,9 @@ impl NoisingPath {
     }
 }
 
-/// Steps of the automatic choice: a hyperboloid's noise must stay well inside the light cone, whose width near the apex is 1/√|K|; with g_L
-/// there is no cone, and a step must be small against the curvature's time 1/|K|.
+/// Steps of the automatic choice: a hyperboloid's noise must stay well inside the light cone, whose
+/// width near the apex is 1/√|K|; with g_L there is no cone, and a step must be small against the
+/// curvature's time 1/|K|.
 fn longest_step(manifold: &dyn Manifold) -> f64 {
     match manifold.family() {
         Family::Hyperboloid { curvature, metric: Metric::Euclidean, .. } => {

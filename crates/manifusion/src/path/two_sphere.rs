@@ -30,7 +30,8 @@ pub(super) fn apply_rows(
     }
 }
 
-/// Four normals for each of `LANES` rows, in the form that `pulp` compiles once per instruction set.
+/// Four normals for each of `LANES` rows, in the form that `pulp` compiles once per instruction
+/// set.
 struct Normals<'a> {
     streams: &'a Streams,
     first_row: u64,

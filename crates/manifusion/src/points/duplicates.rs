@@ -20,8 +20,9 @@ pub struct DuplicateReport {
 
 /// Counts equal points among rows of `width` coordinates.
 ///
-/// Points are compared on the manifold, where longitudes 180 and −180 or quaternions q and −q are one point already, on a grid of
-/// 2⁻³⁰ of the point's size: finer than data, coarser than the rounding of a conversion.
+/// Points are compared on the manifold, where longitudes 180 and −180 or quaternions q and −q are
+/// one point already, on a grid of 2⁻³⁰ of the point's size: finer than data, coarser than the
+/// rounding of a conversion.
 pub fn duplicates(points: &[f64], width: usize) -> DuplicateReport {
     let mut counts: HashMap<usize, usize> = HashMap::new();
     for first in first_equal(points, width) {
@@ -50,7 +51,8 @@ pub(super) fn first_equal(points: &[f64], width: usize) -> Vec<usize> {
         .collect()
 }
 
-/// The coordinates as multiples of 2⁻³⁰ times the power of two above the largest; the last number is that power.
+/// The coordinates as multiples of 2⁻³⁰ times the power of two above the largest; the last number
+/// is that power.
 fn key(point: &[f64]) -> Vec<i64> {
     let largest = point.iter().fold(1f64, |most, x| most.max(x.abs()));
     let exponent = largest.log2().floor();

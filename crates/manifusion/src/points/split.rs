@@ -142,7 +142,8 @@ impl Split {
         }
     }
 
-    /// Divides rows of `width` coordinates. The shuffle depends on the seed and the number of rows (or groups) alone.
+    /// Divides rows of `width` coordinates. The shuffle depends on the seed and the number of rows
+    /// (or groups) alone.
     pub fn new(
         points: &[f64],
         width: usize,
@@ -175,9 +176,10 @@ impl Split {
         self.test_in_train as f64 / self.test.len() as f64
     }
 
-    /// SHA-256 of settings and indices, equal for equal splits on every machine. The bytes, little-endian: the text
-    /// "manifusion split 1", the three fractions as f64, the seed as u64, dedup and grouped as one byte each, the number of rows as
-    /// u64, and for each part its length and its indices as u64.
+    /// SHA-256 of settings and indices, equal for equal splits on every machine. The bytes,
+    /// little-endian: the text "manifusion split 1", the three fractions as f64, the seed as u64,
+    /// dedup and grouped as one byte each, the number of rows as u64, and for each part its length
+    /// and its indices as u64.
     pub fn hash(&self) -> String {
         let SplitSettings { fractions, seed, dedup } = self.settings;
         let mut bytes = b"manifusion split 1".to_vec();
@@ -229,8 +231,8 @@ fn by_rows(mut kept: Vec<usize>, settings: &SplitSettings) -> Result<[Vec<usize>
     Ok([kept, validation, test])
 }
 
-/// Whole groups in shuffled order, each to the part that lacks most rows; when as few groups are left as parts are empty, each
-/// goes to an empty one.
+/// Whole groups in shuffled order, each to the part that lacks most rows; when as few groups are
+/// left as parts are empty, each goes to an empty one.
 fn by_groups(
     kept: &[usize],
     names: &[String],

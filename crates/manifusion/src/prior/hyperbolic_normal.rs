@@ -1,4 +1,5 @@
-//! The paper's prior on H^d_K: the chart coordinates y are N(0, I) (section "Hyperbolic Manifolds").
+//! The paper's prior on H^d_K: the chart coordinates y are N(0, I) (section "Hyperbolic
+//! Manifolds").
 
 use std::f64::consts::TAU;
 

@@ -54,7 +54,8 @@ pub(crate) enum KnownNoise {
     OrnsteinUhlenbeck,
 }
 
-/// The blocks of a manifold with the law of the noise on each; `None` if it is not known on all of them.
+/// The blocks of a manifold with the law of the noise on each; `None` if it is not known on all of
+/// them.
 pub(crate) fn known_noise(
     manifold: &dyn Manifold,
     prior: &dyn Prior,

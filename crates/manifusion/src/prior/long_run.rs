@@ -1,9 +1,9 @@
-//! The uniform law on any compact manifold, from P and π alone: a Metropolis chain on the manifold, and the volume
-//! from the share of the chain that falls into patches of known area.
+//! The uniform law on any compact manifold, from P and π alone: a Metropolis chain on the manifold,
+//! and the volume from the share of the chain that falls into patches of known area.
 //!
-//! The chain is that of Zappa, Holmes-Cerf & Goodman (2018): a tangent step v, then the point y of M with
-//! P_x(y − x) = v, accepted with probability min(1, exp((|v|² − |v'|²)/2σ²)) if the reverse step v' leads back. Its
-//! stationary law is exactly uniform on the component that it starts in.
+//! The chain is that of Zappa, Holmes-Cerf & Goodman (2018): a tangent step v, then the point y of
+//! M with P_x(y − x) = v, accepted with probability min(1, exp((|v|² − |v'|²)/2σ²)) if the reverse
+//! step v' leads back. Its stationary law is exactly uniform on the component that it starts in.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,7 +32,8 @@ impl Default for LongRunOptions {
     }
 }
 
-/// Uniform law of a compact manifold by a long run, with the estimated log-volume and its standard error.
+/// Uniform law of a compact manifold by a long run, with the estimated log-volume and its standard
+/// error.
 ///
 /// Only the component that holds the first point found is covered.
 #[derive(Clone, Debug)]
@@ -76,7 +77,8 @@ impl LongRun {
             }
             pool.extend_from_slice(&chain.x);
         }
-        // Centres of patches from a stretch of the chain that is not counted: a patch around a counted point would always hold that point.
+        // Centres of patches from a stretch of the chain that is not counted: a patch around a
+        // counted point would always hold that point.
         let mut centres = Vec::with_capacity(PATCHES * manifold.ambient_dim());
         for _ in 0..PATCHES {
             for _ in 0..100 {
@@ -256,8 +258,8 @@ impl Patch {
                 .is_some_and(|y| distance(&y, x) < 1e-6 * (1.0 + norm(x)))
     }
 
-    /// Area and its variance: the ball's volume times the mean of 1/|det⟨e_i(centre), e_j(y)⟩|. `None` if the
-    /// surface is not a graph over the ball, or bends too much.
+    /// Area and its variance: the ball's volume times the mean of 1/|det⟨e_i(centre), e_j(y)⟩|.
+    /// `None` if the surface is not a graph over the ball, or bends too much.
     fn area(&self, manifold: &dyn Manifold, stream: &mut Stream) -> Option<(f64, f64)> {
         let (d, m) = (manifold.dim(), manifold.ambient_dim());
         let (mut sum, mut squares) = (0.0, 0.0);
@@ -300,7 +302,8 @@ impl Patch {
     }
 }
 
-/// log vol M and its standard error: the patches' total area over the total share of the points in them.
+/// log vol M and its standard error: the patches' total area over the total share of the points in
+/// them.
 fn estimate_volume(
     manifold: &dyn Manifold,
     pool: &[f64],
@@ -317,7 +320,8 @@ fn estimate_volume(
         let mut frame = scratch(manifold.dim() * m);
         manifold.frame(&centre, &mut frame);
         let mut patch = Patch { centre, frame, radius: 1.0 };
-        // The largest radius, in steps, over which the surface is a graph; a little less for safety.
+        // The largest radius, in steps, over which the surface is a graph; a little less for
+        // safety.
         while patch.radius > 1e-4 && patch.area(manifold, &mut stream).is_none() {
             patch.radius *= 0.7;
         }
@@ -336,7 +340,8 @@ fn estimate_volume(
     }
     let total: f64 = shares.iter().sum();
     let share = total / count as f64;
-    // A handful of hits has no trustworthy error; in high dimension patches become too small a part of the whole.
+    // A handful of hits has no trustworthy error; in high dimension patches become too small a part
+    // of the whole.
     if patches.is_empty() || total < 10.0 * patches.len() as f64 {
         let hint =
             "too few points fall into smooth patches (the dimension is too high); give a prior";

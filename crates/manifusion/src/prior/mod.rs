@@ -1,4 +1,5 @@
-//! The prior p₀ and the Langevin drift U₀ = ½∇_g log p₀ that it induces (paper, section `sec:fixed-inf`).
+//! The prior p₀ and the Langevin drift U₀ = ½∇_g log p₀ that it induces (paper, section
+//! `sec:fixed-inf`).
 
 mod hyperbolic_normal;
 mod langevin;
@@ -28,7 +29,8 @@ use crate::rng::Stream;
 
 /// A density on a manifold that can be sampled exactly and whose score is known.
 pub trait Prior: Debug + Send + Sync {
-    /// Numbers of a point, where that is known: a path or a model on a manifold of another width refuses this prior.
+    /// Numbers of a point, where that is known: a path or a model on a manifold of another width
+    /// refuses this prior.
     fn ambient_dim(&self) -> Option<usize> {
         None
     }
@@ -64,7 +66,8 @@ pub trait Prior: Debug + Send + Sync {
         }
     }
 
-    /// What was computed at length to make this prior, so that [`stored_prior`] need not do it again.
+    /// What was computed at length to make this prior, so that [`stored_prior`] need not do it
+    /// again.
     fn to_tensors(&self) -> BTreeMap<String, Vec<f64>> {
         BTreeMap::new()
     }
@@ -92,9 +95,9 @@ pub(crate) fn check_width(manifold: &dyn Manifold, prior: &dyn Prior) -> Result<
 }
 
 /// The paper's prior of a manifold: uniform where the volume is finite, standard normal on ℝ^d, the
-/// normal of the chart on H^d (the wrapped normal with g_L), and factor by factor on products. Level
-/// sets and user-defined types get a uniform distribution by a Metropolis–Hastings chain, which costs
-/// seconds and gives the volume with an error.
+/// normal of the chart on H^d (the wrapped normal with g_L), and factor by factor on products.
+/// Level sets and user-defined types get a uniform distribution by a Metropolis–Hastings chain,
+/// which costs seconds and gives the volume with an error.
 pub fn default_prior(manifold: &Arc<dyn Manifold>) -> Result<Arc<dyn Prior>, SolveError> {
     stored_prior(manifold, &BTreeMap::new())
 }

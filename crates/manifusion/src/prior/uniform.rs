@@ -8,8 +8,8 @@ use crate::linalg::determinant;
 use crate::manifold::{Family, Manifold};
 use crate::rng::Stream;
 
-/// Uniform on a manifold whose volume and exact sampler are known. On O(n), whose two components no noise joins,
-/// each component is uniform and has its own weight.
+/// Uniform on a manifold whose volume and exact sampler are known. On O(n), whose two components no
+/// noise joins, each component is uniform and has its own weight.
 #[derive(Clone, Debug)]
 pub struct Uniform {
     manifold: Arc<dyn Manifold>,

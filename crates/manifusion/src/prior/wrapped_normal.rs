@@ -1,4 +1,5 @@
-//! The prior of hyperbolic space with the Lorentz metric: the exponential map at the origin of a standard normal.
+//! The prior of hyperbolic space with the Lorentz metric: the exponential map at the origin of a
+//! standard normal.
 
 use std::f64::consts::TAU;
 
@@ -8,10 +9,11 @@ use crate::linalg::norm;
 use crate::manifold::{Hyperboloid, Lorentz};
 use crate::rng::Stream;
 
-/// x = exp₀(v), v ~ N(0, I): with respect to the volume of g_L, log p₀ = log N(v) − (d−1) log(sinh(√|K|r)/(√|K|r)), r = |v|.
+/// x = exp₀(v), v ~ N(0, I): with respect to the volume of g_L, log p₀ = log N(v) − (d−1)
+/// log(sinh(√|K|r)/(√|K|r)), r = |v|.
 ///
-/// Brownian motion with U₀ = ½∇log p₀ has a radius r that moves as that of the Ornstein–Uhlenbeck process in ℝ^d: the outward drift of
-/// hyperbolic space and the area factor of p₀ cancel.
+/// Brownian motion with U₀ = ½∇log p₀ has a radius r that moves as that of the Ornstein–Uhlenbeck
+/// process in ℝ^d: the outward drift of hyperbolic space and the area factor of p₀ cancel.
 #[derive(Clone, Copy, Debug)]
 pub struct WrappedNormal {
     space: Lorentz,
@@ -32,7 +34,8 @@ impl WrappedNormal {
         (root * norm(&x[1..])).asinh() / root
     }
 
-    /// β with U₀ = β r r̂ (r̂ the radial unit vector), and r dβ/dr: β = −½(1 + (d−1)c), c = (√|K|r coth(√|K|r) − 1)/r².
+    /// β with U₀ = β r r̂ (r̂ the radial unit vector), and r dβ/dr: β = −½(1 + (d−1)c), c = (√|K|r
+    /// coth(√|K|r) − 1)/r².
     fn rate(&self, r: f64) -> (f64, f64) {
         let k = -self.space.points().curvature();
         let t = self.root() * r;

@@ -47,14 +47,15 @@ impl Streams {
 
     /// Standard normals number `4·first_block`, … of one row and step, in bulk and vectorised.
     ///
-    /// The normals of a (row, step) form one sequence with random access by fours: a long sequence can be drawn in pieces whose
-    /// lengths are multiples of four, and the pieces are the same bits as the whole.
+    /// The normals of a (row, step) form one sequence with random access by fours: a long sequence
+    /// can be drawn in pieces whose lengths are multiples of four, and the pieces are the same bits
+    /// as the whole.
     pub fn fill_normal(&self, row: u64, step: u64, first_block: u32, out: &mut [f64]) {
         normal::fill(self.key, counter(row, step), first_block, out);
     }
 
-    /// Normals number 4·`block` to 4·`block` + 3 of `L` consecutive rows at step 0: the same numbers as [`Self::fill_normal`], with
-    /// rows in lanes. Vectorised where the caller is.
+    /// Normals number 4·`block` to 4·`block` + 3 of `L` consecutive rows at step 0: the same
+    /// numbers as [`Self::fill_normal`], with rows in lanes. Vectorised where the caller is.
     #[inline(always)]
     pub(crate) fn row_normals<const L: usize>(&self, first_row: u64, block: u32) -> [[f64; L]; 4] {
         normal::row_normals(self.key, first_row, block)

@@ -1,11 +1,14 @@
-//! Standard normals in bulk: Philox blocks through Box–Muller, in short loops over lanes that the compiler vectorises.
+//! Standard normals in bulk: Philox blocks through Box–Muller, in short loops over lanes that the
+//! compiler vectorises.
 //!
-//! Fused multiply-adds are written out, never left to the compiler, so every instruction set gives the same bits. The
-//! polynomials stop at a relative error of 1e-11, far below what any sample can show.
+//! Fused multiply-adds are written out, never left to the compiler, so every instruction set gives
+//! the same bits. The polynomials stop at a relative error of 1e-11, far below what any sample can
+//! show.
 
 use super::philox::philox_lanes;
 
-/// Blocks handled together; each gives four normals. Many, so that the latency of one hides behind the others.
+/// Blocks handled together; each gives four normals. Many, so that the latency of one hides behind
+/// the others.
 const LANES: usize = 16;
 /// Blocks handled together for what is left, and for a short request.
 const HALF: usize = 8;
@@ -31,7 +34,8 @@ impl pulp::NullaryFnOnce for Fill<'_> {
     fn call(self) {
         let mut block = self.first_block;
         for chunk in self.out.chunks_mut(4 * LANES) {
-            // A few numbers (one step of a small manifold) are not worth all lanes; the bits are the same.
+            // A few numbers (one step of a small manifold) are not worth all lanes; the bits are
+            // the same.
             match chunk.len() {
                 len if len <= 4 * FEW => write_blocks::<FEW>(self.key, self.counter, block, chunk),
                 len if len <= 4 * HALF => {
@@ -89,8 +93,9 @@ fn block_normals<const L: usize>(bits: ([u64; L], [u64; L])) -> [[f64; L]; 4] {
     [a, b, c, d]
 }
 
-/// r·(cos φ, sin φ) with r = √(−2 ln u) and φ uniform: 40 bits for u, which reach 7.4 standard deviations, two for the signs and 22 for the angle in
-/// its quarter. The loops are separate so that divisions and roots of some lanes run beside the polynomials of others.
+/// r·(cos φ, sin φ) with r = √(−2 ln u) and φ uniform: 40 bits for u, which reach 7.4 standard
+/// deviations, two for the signs and 22 for the angle in its quarter. The loops are separate so
+/// that divisions and roots of some lanes run beside the polynomials of others.
 #[inline(always)]
 fn normal_pairs<const L: usize>(bits: [u64; L]) -> ([f64; L], [f64; L]) {
     const SIGN: u64 = 1 << 63;
@@ -137,7 +142,8 @@ fn ln_reduced(f: f64, exponent: f64) -> f64 {
     exponent.mul_add(std::f64::consts::LN_2, twice.mul_add(z * horner(z, &ARTANH), twice))
 }
 
-/// √2·(cos φ, sin φ) for φ = π/4 + πv/2, v in [−½, ½], by the sum and difference of cos and sin of πv/2.
+/// √2·(cos φ, sin φ) for φ = π/4 + πv/2, v in [−½, ½], by the sum and difference of cos and sin of
+/// πv/2.
 #[inline(always)]
 fn quarter_turn(v: f64) -> (f64, f64) {
     let z = v * v;
@@ -208,7 +214,8 @@ mod tests {
         assert!(ln(1.0).abs() < 1e-300);
     }
 
-    /// Both signs and all quarters, by the angle of pairs: 64 equal sectors, χ² with 63 degrees of freedom.
+    /// Both signs and all quarters, by the angle of pairs: 64 equal sectors, χ² with 63 degrees of
+    /// freedom.
     #[test]
     fn angles_are_uniform() {
         let n = 1 << 18;

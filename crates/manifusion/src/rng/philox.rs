@@ -12,8 +12,9 @@ pub(super) fn philox(key: [u32; 2], counter: [u32; 4]) -> [u32; 4] {
     [low as u32, (low >> 32) as u32, high as u32, (high >> 32) as u32]
 }
 
-/// `L` blocks at once, counters given word by word (each word in a u64 of its own, so that a product 32 × 32 → 64 is one
-/// vector instruction). A block is two numbers of 64 bits: words 0 and 1, and words 2 and 3.
+/// `L` blocks at once, counters given word by word (each word in a u64 of its own, so that a
+/// product 32 × 32 → 64 is one vector instruction). A block is two numbers of 64 bits: words 0 and
+/// 1, and words 2 and 3.
 #[inline(always)]
 pub(super) fn philox_lanes<const L: usize>(
     mut key: [u32; 2],
@@ -24,7 +25,8 @@ pub(super) fn philox_lanes<const L: usize>(
     for _ in 0..10 {
         let (k0, k1) = (u64::from(key[0]), u64::from(key[1]));
         for l in 0..L {
-            // Only the low halves count until the end; the mask here is free, since it is what the instruction multiplies.
+            // Only the low halves count until the end; the mask here is free, since it is what the
+            // instruction multiplies.
             let p0 = u64::from(M0) * (c0[l] & LOW);
             let p1 = u64::from(M1) * (c2[l] & LOW);
             c0[l] = (p1 >> 32) ^ c1[l] ^ k0;

@@ -1,8 +1,8 @@
 //! Adaptive steps by step doubling on a Brownian path that does not change under rejection.
 //!
-//! Steps are dyadic intervals of the path's clock, so the path is looked up, never redrawn. Each row has its own step:
-//! the result of a row does not depend on which rows it is batched with, and a stiff row does not slow the others
-//! down; the active rows are still evaluated together.
+//! Steps are dyadic intervals of the path's clock, so the path is looked up, never redrawn. Each
+//! row has its own step: the result of a row does not depend on which rows it is batched with, and
+//! a stiff row does not slow the others down; the active rows are still evaluated together.
 
 use super::Stepper;
 use crate::brownian::{BrownianTree, Dyadic, MAX_LEVEL};
@@ -33,7 +33,8 @@ pub struct AdaptiveOptions {
 pub enum AtMinStep {
     /// An error that names row, time and step.
     Fail,
-    /// Take the smallest step all the same, and count it (torchsde's behaviour, which the paper used).
+    /// Take the smallest step all the same, and count it (torchsde's behaviour, which the paper
+    /// used).
     Accept,
 }
 
@@ -75,8 +76,9 @@ impl Row {
     }
 }
 
-/// Moves every row along the whole clock of `tree`. Row i of `x` uses the path of row `first_row` + i. The accepted intervals
-/// (each taken in two halves) are appended to `trace`, with their row in `x`, in the order of each row.
+/// Moves every row along the whole clock of `tree`. Row i of `x` uses the path of row `first_row` +
+/// i. The accepted intervals (each taken in two halves) are appended to `trace`, with their row in
+/// `x`, in the order of each row.
 pub fn integrate_adaptive(
     stepper: &mut dyn Stepper,
     tree: &BrownianTree,
@@ -191,10 +193,12 @@ fn deepest_level(tree: &BrownianTree, options: &AdaptiveOptions) -> u32 {
     (ratio.max(1.0).log2().floor() as u32).clamp(options.min_level, MAX_LEVEL - 3)
 }
 
-/// After an accepted step: the next interval, doubled where the error allows it and the grid is aligned.
+/// After an accepted step: the next interval, doubled where the error allows it and the grid is
+/// aligned.
 fn next_interval(at: Dyadic, error: f64, min_level: u32) -> Dyadic {
     let mut next = Dyadic { level: at.level, index: at.index + 1 };
-    // Local errors of Heun on a path scale like Δ or better: a doubled step is tried when half the tolerance is left.
+    // Local errors of Heun on a path scale like Δ or better: a doubled step is tried when half the
+    // tolerance is left.
     if error < 0.35 && next.level > min_level && next.index.is_multiple_of(2) {
         next = Dyadic { level: next.level - 1, index: next.index / 2 };
     }
@@ -286,7 +290,8 @@ impl Batch {
         &self.fine[i * self.width..(i + 1) * self.width]
     }
 
-    /// Root mean square over components of the difference between one step and two, relative to the tolerance.
+    /// Root mean square over components of the difference between one step and two, relative to the
+    /// tolerance.
     fn error(&self, i: usize, options: &AdaptiveOptions) -> f64 {
         let coarse = &self.coarse[i * self.width..(i + 1) * self.width];
         let mut sum = 0.0;

@@ -26,8 +26,8 @@ pub fn integrate_uniform(
     Ok(())
 }
 
-/// Moves every row along the intervals of an adaptive solve's trace, each in four equal parts where the solve took two: the value
-/// under halved steps, along the same path.
+/// Moves every row along the intervals of an adaptive solve's trace, each in four equal parts where
+/// the solve took two: the value under halved steps, along the same path.
 pub fn integrate_halved(
     stepper: &mut dyn Stepper,
     tree: &BrownianTree,

@@ -1,6 +1,6 @@
-//! Euler–Maruyama with π after every step. The Itô form of dX = f dt + σP∘dB has the drift f + ½σ²H, and here H is made
-//! explicit: without it the scheme relies on π to supply the curvature, which only a closest point does (on H^d
-//! with the Lorentz π it converges to a wrong law).
+//! Euler–Maruyama with π after every step. The Itô form of dX = f dt + σP∘dB has the drift f +
+//! ½σ²H, and here H is made explicit: without it the scheme relies on π to supply the curvature,
+//! which only a closest point does (on H^d with the Lorentz π it converges to a wrong law).
 
 use super::{Drift, Stepper};
 use crate::error::SolveError;

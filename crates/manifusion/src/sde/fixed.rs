@@ -5,7 +5,8 @@ use crate::error::{ShapeError, SolveError};
 use crate::rng::Streams;
 use crate::rows::expect_len;
 
-/// Moves row i from `t0[i]` to `t1[i]` in `steps` equal steps. Its noise is drawn from (`first_row` + i, `step` 0).
+/// Moves row i from `t0[i]` to `t1[i]` in `steps` equal steps. Its noise is drawn from (`first_row`
+/// + i, `step` 0).
 pub fn integrate_fixed(
     stepper: &mut dyn Stepper,
     streams: &Streams,
@@ -32,7 +33,8 @@ pub fn integrate_fixed(
             return Err(SolveError::Time { row, time: t1, expected });
         }
     }
-    // A row's normals are one sequence, drawn for a multiple of four steps at a time because normals come in fours.
+    // A row's normals are one sequence, drawn for a multiple of four steps at a time because
+    // normals come in fours.
     let block = steps.next_multiple_of(4).min(128);
     let rows: Vec<usize> = (0..n).map(|i| first_row as usize + i).collect();
     let dt: Vec<f64> = t0.iter().zip(t1).map(|(t0, t1)| (t1 - t0) / steps as f64).collect();

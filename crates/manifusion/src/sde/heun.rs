@@ -1,5 +1,6 @@
-//! Stratonovich–Heun with π after every step (paper, appendix "Numerical integration of the SDEs"; Burrage,
-//! Burrage & Tian 2004). Converges to the Stratonovich solution; strong order ½ in general, weak order 1.
+//! Stratonovich–Heun with π after every step (paper, appendix "Numerical integration of the SDEs";
+//! Burrage, Burrage & Tian 2004). Converges to the Stratonovich solution; strong order ½ in
+//! general, weak order 1.
 
 use super::{Drift, Stepper};
 use crate::error::SolveError;
@@ -9,9 +10,11 @@ use crate::rows::{Rows, RowsMut};
 
 /// Ŷ = Y + f(Y)Δ + σP_Y ΔB,  Y⁺ = π(Y + ½(f(Y) + f(Ŷ))Δ + ½σ(P_Y + P_Ŷ)ΔB).
 ///
-/// On a space whose metric is not induced P and f are followed by V, and f has σ²·½Σ(∇·V_j)V_j added to it.
+/// On a space whose metric is not induced P and f are followed by V, and f has σ²·½Σ(∇·V_j)V_j
+/// added to it.
 ///
-/// The second stage takes P and f at Ŷ itself, not at π(Ŷ): both have the same limit, and this saves a point map.
+/// The second stage takes P and f at Ŷ itself, not at π(Ŷ): both have the same limit, and this
+/// saves a point map.
 #[derive(Debug)]
 pub struct Heun<'a, M: ?Sized, D> {
     manifold: &'a M,

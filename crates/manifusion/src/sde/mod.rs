@@ -1,9 +1,10 @@
-//! Stochastic differential equations dX = f dt + σ P_X∘dB: one-step schemes, a fixed grid and an adaptive one. Where the metric is not
-//! that of the ambient product, the noise is σ V_X∘dB in the frame field V, and the scheme adds the drift that makes it Brownian.
+//! Stochastic differential equations dX = f dt + σ P_X∘dB: one-step schemes, a fixed grid and an
+//! adaptive one. Where the metric is not that of the ambient product, the noise is σ V_X∘dB in the
+//! frame field V, and the scheme adds the drift that makes it Brownian.
 //!
-//! A [`Stepper`] owns its scratch and nothing else: noise, step size and output belong to the caller. Every row has
-//! its own time and step. Steppers and integrators work on one batch in one thread; parallelism lives in
-//! [`crate::parallel`], over chunks of rows.
+//! A [`Stepper`] owns its scratch and nothing else: noise, step size and output belong to the
+//! caller. Every row has its own time and step. Steppers and integrators work on one batch in one
+//! thread; parallelism lives in [`crate::parallel`], over chunks of rows.
 
 mod adaptive;
 mod along_path;
@@ -90,8 +91,9 @@ pub trait Stepper {
     /// Numbers per row of the Brownian motion.
     fn noise_dim(&self) -> usize;
 
-    /// Moves every row from t to t + dt along the increment `db` of a standard Brownian motion (variance dt).
-    /// `rows` are the rows' numbers in the whole batch; errors count rows from the start of `x`.
+    /// Moves every row from t to t + dt along the increment `db` of a standard Brownian motion
+    /// (variance dt). `rows` are the rows' numbers in the whole batch; errors count rows from the
+    /// start of `x`.
     fn step(
         &mut self,
         rows: &[usize],

@@ -98,14 +98,17 @@ pub struct TrainConfig {
     pub times: TimeSampling,
     /// Smallest noising time of the model.
     pub s_min: f64,
-    /// Smallest time that is trained; below it the network stays as it is there. `s_min` for a network that is the whole field. A guided one has
-    /// nothing to add where the noise is far smaller than what the guide resolves, and training there only adds variance.
+    /// Smallest time that is trained; below it the network stays as it is there. `s_min` for a
+    /// network that is the whole field. A guided one has nothing to add where the noise is far
+    /// smaller than what the guide resolves, and training there only adds variance.
     pub s_from: f64,
     /// T.
     pub t_end: f64,
-    /// Whether the network sees the logarithm of points of hyperbolic space instead of their coordinates, which grow like e^r.
+    /// Whether the network sees the logarithm of points of hyperbolic space instead of their
+    /// coordinates, which grow like e^r.
     pub log_coordinates: bool,
-    /// Whether the network is added to the prior's score, so that a run starts as the prior. Without effect where that is zero.
+    /// Whether the network is added to the prior's score, so that a run starts as the prior.
+    /// Without effect where that is zero.
     pub prior_score: bool,
     /// Rows per step.
     pub batch: usize,
@@ -119,8 +122,8 @@ pub struct TrainConfig {
     pub ema: f64,
     /// Seed of weights, batches, times and noise.
     pub seed: u64,
-    /// Gradient partitions: parts of a batch whose gradients threads can compute side by side. Part of
-    /// the arithmetic, so that results do not depend on the number of threads.
+    /// Gradient partitions: parts of a batch whose gradients threads can compute side by side. Part
+    /// of the arithmetic, so that results do not depend on the number of threads.
     pub partitions: usize,
 }
 
@@ -135,8 +138,8 @@ pub struct StepReport {
     pub gradient: f64,
     /// How well q(s) serves the estimator.
     pub times: TimeReport,
-    /// Steps of the whole run that were left out because their loss or gradient was not finite; this one is left out if `loss` is not
-    /// finite.
+    /// Steps of the whole run that were left out because their loss or gradient was not finite;
+    /// this one is left out if `loss` is not finite.
     pub skipped: u64,
 }
 
@@ -256,8 +259,9 @@ impl Trainer {
         })
     }
 
-    /// The same run with the network added to the score of a kernel mixture of the training data, in the order given to [`Trainer::new`]. The guide
-    /// must have folds: in training it is cross-fitted, so that no point sees its own kernel. For the denoising loss alone.
+    /// The same run with the network added to the score of a kernel mixture of the training data,
+    /// in the order given to [`Trainer::new`]. The guide must have folds: in training it is
+    /// cross-fitted, so that no point sees its own kernel. For the denoising loss alone.
     pub fn with_guide(mut self, guide: Arc<Guide>) -> Result<Self, TrainError> {
         if self.config.loss != LossKind::Denoising {
             return Err(TrainError::GuideNeedsDenoising);
@@ -292,8 +296,8 @@ impl Trainer {
         self.ema.weights()
     }
 
-    /// One step of Adam on one batch. A batch whose loss or gradient is not finite changes nothing and is counted; many in a row are an
-    /// error.
+    /// One step of Adam on one batch. A batch whose loss or gradient is not finite changes nothing
+    /// and is counted; many in a row are an error.
     pub fn step(&mut self) -> Result<StepReport, TrainError> {
         self.draw_batch()?;
         if !self.net.actnorm_ready() {
@@ -397,8 +401,8 @@ impl Trainer {
         }
     }
 
-    /// dℓ/ds of the batch's rows with Y_s held fixed, by central differences: the loss is smooth in ln s, so a step of 1e-2 there costs less
-    /// than the network's single precision.
+    /// dℓ/ds of the batch's rows with Y_s held fixed, by central differences: the loss is smooth in
+    /// ln s, so a step of 1e-2 there costs less than the network's single precision.
     fn loss_slopes(&self) -> Result<Vec<f64>, TrainError> {
         const STEP: f64 = 1e-2;
         let (m, n) = (self.manifold.ambient_dim(), self.losses.len());
@@ -538,7 +542,8 @@ pub struct ModelParts {
 }
 
 impl ModelParts {
-    /// The model: the network in its coordinates, frozen below the times that it was trained at, and what it is added to.
+    /// The model: the network in its coordinates, frozen below the times that it was trained at,
+    /// and what it is added to.
     pub fn assemble(self) -> Diffusion {
         let Self { manifold, prior, net, guide, s_min, s_from, t_end, .. } = self;
         let coordinates =

@@ -1,4 +1,5 @@
-//! A training run of any network: steps, validation, the best weights, patience, and a budget of time.
+//! A training run of any network: steps, validation, the best weights, patience, and a budget of
+//! time.
 
 use std::time::Instant;
 
@@ -273,8 +274,8 @@ impl<L: Learner> NetworkRun<L> {
         }
     }
 
-    /// Plans the steps again if the run would end too late or too early: the first plan was made from a
-    /// second's work, and the load of a machine changes.
+    /// Plans the steps again if the run would end too late or too early: the first plan was made
+    /// from a second's work, and the load of a machine changes.
     fn keep_to_budget(&mut self) -> Option<MetricsRow> {
         let budget = self.settings.seconds;
         let (step, total) = self.steps();
@@ -312,8 +313,8 @@ impl<L: Learner> NetworkRun<L> {
         clock.validating + needed <= VALIDATION_SHARE * budget || (is_last && self.best.is_none())
     }
 
-    /// The validation NLL of the averaged weights, which are kept if it is the best so far; none if it
-    /// was stopped.
+    /// The validation NLL of the averaged weights, which are kept if it is the best so far; none if
+    /// it was stopped.
     fn validate(&mut self, watch: &Watch) -> Result<Option<MetricsRow>, TrainError> {
         let (began, (step, total)) = (Instant::now(), self.steps());
         let density = self.learner.density(VALIDATION_TOLERANCE)?;
@@ -322,7 +323,8 @@ impl<L: Learner> NetworkRun<L> {
         let nll = match found {
             Err(SolveError::Stopped) => return Ok(None),
             Ok(log_p) => -log_p.iter().sum::<f64>() / log_p.len() as f64,
-            // A model that cannot be integrated yet is no better than none, and the record says why.
+            // A model that cannot be integrated yet is no better than none, and the record says
+            // why.
             Err(error) => {
                 row.validation_error = Some(error.to_string());
                 self.last_error.clone_from(&row.validation_error);
@@ -390,8 +392,8 @@ impl<L: Learner> NetworkRun<L> {
         Ok(())
     }
 
-    /// The best weights and how the run went. A run that was stopped before its first validation keeps
-    /// the averaged weights that it has.
+    /// The best weights and how the run went. A run that was stopped before its first validation
+    /// keeps the averaged weights that it has.
     pub fn finish(&self) -> Result<(Vec<f32>, Outcome), TrainError> {
         let steps = self.learner.steps_done();
         let (weights, best_step, validation_nll) = match &self.best {

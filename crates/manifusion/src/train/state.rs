@@ -1,4 +1,5 @@
-//! What a run must remember to go on in the same bits. Random numbers are functions of (seed, step), so none of their state is kept.
+//! What a run must remember to go on in the same bits. Random numbers are functions of (seed,
+//! step), so none of their state is kept.
 
 use thiserror::Error;
 
@@ -55,7 +56,8 @@ impl Trainer {
         }
     }
 
-    /// Puts a fresh run where a checkpoint left another one of the same configuration; returns the caller's own state.
+    /// Puts a fresh run where a checkpoint left another one of the same configuration; returns the
+    /// caller's own state.
     pub fn restore(&mut self, checkpoint: Checkpoint<f32>) -> Result<Arrays, RestoreError> {
         let Checkpoint { net, adam, ema, extra: mut values, extra_tensors: mut arrays } =
             checkpoint;

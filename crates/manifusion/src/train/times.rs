@@ -113,8 +113,8 @@ impl Times {
         }
     }
 
-    /// One step of the flow's optimiser on the last batch, given the losses ℓ of its rows and, for the reparameterised gradient, their
-    /// slopes dℓ/ds.
+    /// One step of the flow's optimiser on the last batch, given the losses ℓ of its rows and, for
+    /// the reparameterised gradient, their slopes dℓ/ds.
     pub(super) fn learn(
         &mut self,
         losses: &[f64],
@@ -129,7 +129,8 @@ impl Times {
             let s: Vec<f64> = draws.iter().map(|draw| draw.s).collect();
             flow.variance_gradient(&s, losses, &mut gradient)?;
         }
-        // A gradient that is not finite teaches nothing; the network's own step has been checked already.
+        // A gradient that is not finite teaches nothing; the network's own step has been checked
+        // already.
         if gradient.iter().all(|g| g.is_finite()) {
             adam.step(flow.params_mut(), &gradient, settings.rate)?;
         }

@@ -1,4 +1,5 @@
-//! The small expression language of level sets: `x^2+y^2/4+z^2-1`, several constraints separated by `;`.
+//! The small expression language of level sets: `x^2+y^2/4+z^2-1`, several constraints separated by
+//! `;`.
 
 use smallvec::SmallVec;
 
@@ -7,8 +8,8 @@ use crate::error::SpecError;
 
 /// Constraints written as text.
 ///
-/// Variables are `x, y, z, w` or `x1, x2, …`; numbers, `pi`, `+ - * / ^`, parentheses and the functions `sin cos
-/// tan exp ln sqrt sinh cosh tanh` are understood.
+/// Variables are `x, y, z, w` or `x1, x2, …`; numbers, `pi`, `+ - * / ^`, parentheses and the
+/// functions `sin cos tan exp ln sqrt sinh cosh tanh` are understood.
 #[derive(Clone, Debug)]
 pub struct Expressions {
     text: String,

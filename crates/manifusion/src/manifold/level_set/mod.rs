@@ -1,5 +1,5 @@
-//! Level sets {x : c(x) = 0} of smooth functions: projection, curvature and a Newton point map are derived
-//! from c alone by automatic differentiation.
+//! Level sets {x : c(x) = 0} of smooth functions: projection, curvature and a Newton point map are
+//! derived from c alone by automatic differentiation.
 
 mod expression;
 
@@ -40,7 +40,8 @@ pub struct LevelSet<C> {
 
 type Stack<R> = SmallVec<[R; 32]>;
 
-/// The constraints' linearisation at a point: values c, gradients J (k × m), Cholesky factor of JJᵀ.
+/// The constraints' linearisation at a point: values c, gradients J (k × m), Cholesky factor of
+/// JJᵀ.
 struct Linearised {
     c: Scratch,
     jacobian: Scratch,
@@ -49,7 +50,8 @@ struct Linearised {
 }
 
 impl<C: Constraints> LevelSet<C> {
-    /// The level set, after a search for a regular point on it (one where the gradients are independent).
+    /// The level set, after a search for a regular point on it (one where the gradients are
+    /// independent).
     pub fn new(constraints: C) -> Result<Self, SpecError> {
         let set = Self { constraints };
         let (m, k) = (set.constraints.ambient_dim(), set.constraints.count());
@@ -76,8 +78,8 @@ impl<C: Constraints> LevelSet<C> {
         Err(SpecError::NoPoint { manifold: self.name(), problem })
     }
 
-    /// Whether the gradients are independent at a point of the set and do not vanish there: compared with those a little beside it, where a double root
-    /// still has a slope.
+    /// Whether the gradients are independent at a point of the set and do not vanish there:
+    /// compared with those a little beside it, where a double root still has a slope.
     fn is_regular(&self, x: &[f64]) -> bool {
         let here = self.linearise(x);
         let aside: Scratch =
@@ -168,8 +170,8 @@ impl<C: Constraints> Manifold for LevelSet<C> {
             if !length.is_finite() {
                 break;
             }
-            // Quadratic convergence: after a step below 1e-9 the next one is rounding. The second test stops
-            // at the rounding level of badly scaled constraints.
+            // Quadratic convergence: after a step below 1e-9 the next one is rounding. The second
+            // test stops at the rounding level of badly scaled constraints.
             if length <= 1e-9 * size || (length <= 1e-7 * size && length >= last) {
                 return Ok(());
             }

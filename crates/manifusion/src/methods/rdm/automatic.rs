@@ -1,5 +1,5 @@
-//! The choices that a user leaves open, made from the manifold and the data; each default is here and
-//! nowhere else.
+//! The choices that a user leaves open, made from the manifold and the data; each default is here
+//! and nowhere else.
 
 use super::settings::{
     Divergence, Guide, Loss, ModelChoices, ModelSettings, NetChoices, NetSettings, Preset, Rdm,
@@ -12,8 +12,8 @@ use crate::mixture::KernelMixture;
 use crate::nn::{Activation, NetConfig};
 use crate::optim::Decay;
 
-/// Largest dimension in which a guide is the default: beyond it cells of centres hardly merge and the
-/// guide costs more than the network.
+/// Largest dimension in which a guide is the default: beyond it cells of centres hardly merge and
+/// the guide costs more than the network.
 const GUIDED_DIM: usize = 3;
 /// Smallest time at which a network beside a guide is trained.
 const GUIDED_FROM: f64 = 1e-4;
@@ -80,8 +80,9 @@ fn forgetting_rate(manifold: &dyn Manifold) -> f64 {
     }
 }
 
-/// The length scales of the data, as the leave-one-out likelihood of a kernel mixture sees them: unlike
-/// distances between neighbours they do not shrink with the number of points of a smooth density.
+/// The length scales of the data, as the leave-one-out likelihood of a kernel mixture sees them:
+/// unlike distances between neighbours they do not shrink with the number of points of a smooth
+/// density.
 struct Scales {
     /// The smallest bandwidth.
     finest: f64,
@@ -165,8 +166,8 @@ pub(super) fn resolve(
     let highest = if kernel_known { 1e4 } else { 50.0 };
     let fourier_max = (1.0 / scales.small).clamp(4.0, highest);
     let features = match fourier_max {
-        // On hyperbolic space, where the implicit loss is trained, a few help; elsewhere without the
-        // kernel they were not tried.
+        // On hyperbolic space, where the implicit loss is trained, a few help; elsewhere without
+        // the kernel they were not tried.
         _ if !kernel_known && log_coordinates => 64,
         _ if mixture.is_none() || !kernel_known => 0,
         f if f < 50.0 => 64,

@@ -205,9 +205,10 @@ impl RdmSettings {
                 },
                 fourier: (net.fourier > 0)
                     .then_some(FourierConfig { features: net.fourier, f_max }),
-                output_scale: match net.inverse_noise {
-                    true => OutputScale::InverseNoise,
-                    false => OutputScale::One,
+                output_scale: if net.inverse_noise {
+                    OutputScale::InverseNoise
+                } else {
+                    OutputScale::One
                 },
                 zero_output: net.zero_output,
             },

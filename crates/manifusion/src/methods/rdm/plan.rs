@@ -66,7 +66,8 @@ pub(super) fn plan(
     Ok(Plan { steps, validations: validations.min(steps), validation_points })
 }
 
-/// The time of one evaluation of the field with its exact divergence at one point, in a batch of many.
+/// The time of one evaluation of the field with its exact divergence at one point, in a batch of
+/// many.
 fn seconds_per_evaluation(model: &Diffusion, task: &Task) -> Result<f64, FitError> {
     let x = task.train.first_rows(128);
     let numbers: Vec<usize> = (0..x.len()).collect();

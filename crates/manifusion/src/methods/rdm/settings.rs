@@ -106,7 +106,8 @@ settings! {
         residual: bool,
         /// Whether inputs are normalised by a trained shift and scale.
         actnorm: bool,
-        /// Whether the network sees the logarithm of points of hyperbolic space, not their coordinates.
+        /// Whether the network sees the logarithm of points of hyperbolic space, not their
+        /// coordinates.
         log_coordinates: bool,
         /// Pairs of sines of log s; 0 is the paper's plain s.
         time_pairs: usize,

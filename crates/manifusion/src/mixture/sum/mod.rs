@@ -10,22 +10,24 @@ use super::space::{Point, Shape, Space};
 use super::tree::{Tree, View};
 use crate::prior::Prior;
 
-/// Bandwidths whose squares are below this share of the noise time act as one kernel of their mean variance. The relative error is
-/// of second order in half of it.
+/// Bandwidths whose squares are below this share of the noise time act as one kernel of their mean
+/// variance. The relative error is of second order in half of it.
 const COINCIDENT: f64 = 0.02;
-/// Cells between this share of the opening size and the opening size are blended with their children, so that the field is smooth in
-/// the noise time.
+/// Cells between this share of the opening size and the opening size are blended with their
+/// children, so that the field is smooth in the noise time.
 const BLEND_FROM: f64 = 0.8;
 
-/// Cells farther out are merged and dropped by what they contribute to the density found so far: their share of it times their squared
-/// size in standard deviations, and the share itself, at most.
+/// Cells farther out are merged and dropped by what they contribute to the density found so far:
+/// their share of it times their squared size in standard deviations, and the share itself, at
+/// most.
 const FAR_MERGE: f64 = 1e-5;
 const FAR_DROP: f64 = 1e-9;
 
 /// How finely sums are taken.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Accuracy {
-    /// Cells are merged when their root mean square radius is below this many standard deviations of the kernel.
+    /// Cells are merged when their root mean square radius is below this many standard deviations
+    /// of the kernel.
     pub(super) merge: f64,
     /// Kernels are dropped beyond this many standard deviations.
     pub(super) reach: f64,
@@ -56,7 +58,8 @@ pub(super) struct Kernels {
     weights: Vec<f64>,
     /// w_0
     prior_weight: f64,
-    /// Largest weight of a bandwidth, and of all bandwidths from it on, over the centres, where these have weights of their own.
+    /// Largest weight of a bandwidth, and of all bandwidths from it on, over the centres, where
+    /// these have weights of their own.
     largest: Option<Largest>,
 }
 
@@ -229,7 +232,8 @@ pub(super) struct Noised {
 }
 
 impl Noised {
-    /// log p at the point x that is placed in `work.point`; with `order`, score and Hessian of log p in tangent components.
+    /// log p at the point x that is placed in `work.point`; with `order`, score and Hessian of log
+    /// p in tangent components.
     pub(super) fn evaluate(
         &self,
         centres: Centres<'_>,
@@ -247,7 +251,8 @@ impl Noised {
         work.hessian.clear();
         work.hessian.resize(if order == Order::Hessian { d * d } else { 0 }, 0.0);
         add_prior(centres.space, order, work);
-        // Narrow kernels first: near the data they are few and make most of the density, so that wide ones can be coarse.
+        // Narrow kernels first: near the data they are few and make most of the density, so that
+        // wide ones can be coarse.
         for component in self.components.iter().rev() {
             let log_factor = component.log_factor - centres.view.total.ln();
             let log_share = if self.accuracy.merge > 0.0 {
@@ -260,7 +265,8 @@ impl Noised {
             if !(sums.value > 0.0) {
                 continue;
             }
-            // The reference is the largest term so far, so that nothing overflows in high dimension.
+            // The reference is the largest term so far, so that nothing overflows in high
+            // dimension.
             let log_term = log_factor + sums.value.ln();
             if log_term > reference {
                 let shrink = (reference - log_term).exp();
@@ -281,9 +287,10 @@ impl Noised {
         reference + total.ln()
     }
 
-    /// The log of each component's density at the point in `work.point`, without its weight: the mean of K with the point's own kernel
-    /// left out. The error is small beside the sum of all components, whatever weights above 1e-3 they will have. Where centres have weights of
-    /// their own, these are part of it, and `own` are the point's.
+    /// The log of each component's density at the point in `work.point`, without its weight: the
+    /// mean of K with the point's own kernel left out. The error is small beside the sum of all
+    /// components, whatever weights above 1e-3 they will have. Where centres have weights of their
+    /// own, these are part of it, and `own` are the point's.
     pub(super) fn leave_one_out(
         &self,
         centres: Centres<'_>,
@@ -306,8 +313,8 @@ impl Noised {
         }
     }
 
-    /// Fills `work.sums` for one component; `log_share` is the log of what one point at the peak adds to the density found so far,
-    /// relative to it.
+    /// Fills `work.sums` for one component; `log_share` is the log of what one point at the peak
+    /// adds to the density found so far, relative to it.
     fn sum(
         &self,
         component: &Component,
@@ -418,7 +425,8 @@ impl Noised {
     }
 }
 
-/// Value (one), gradient and Hessian of the prior's density relative to its value: −x and xxᵀ − I on ℝ^d, zero elsewhere.
+/// Value (one), gradient and Hessian of the prior's density relative to its value: −x and xxᵀ − I
+/// on ℝ^d, zero elsewhere.
 fn add_prior(space: &Space, order: Order, work: &mut Workspace) {
     let Workspace { point, score, hessian, .. } = work;
     for block in &space.blocks {
@@ -446,7 +454,8 @@ fn add_prior(space: &Space, order: Order, work: &mut Workspace) {
     }
 }
 
-/// From derivatives of p to those of log p, from unit quaternions to rotations, and the upper triangle.
+/// From derivatives of p to those of log p, from unit quaternions to rotations, and the upper
+/// triangle.
 fn finish(d: usize, order: Order, total: f64, work: &mut Workspace) {
     let Workspace { score, hessian, .. } = work;
     for v in score.iter_mut() {
