@@ -3,7 +3,7 @@
 
 mod duplicates;
 mod forms;
-mod fuzz;
 mod guessing;
+mod mutated_files;
 mod real_data;
 mod tables;

@@ -27,7 +27,9 @@ impl Prior for Shifted {
 
     fn sample(&self, stream: &mut Stream, x: &mut [f64]) -> Result<(), PointError> {
         self.0.sample(stream, x)?;
-        x.iter_mut().for_each(|x| *x += 1.0);
+        for x in x {
+            *x += 1.0;
+        }
         Ok(())
     }
 
@@ -52,13 +54,12 @@ fn the_chain_of_a_level_set_is_kept() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     let spec = "level:x^2+y^2/4+z^2-1";
-    let rows: String = (0..60)
-        .map(|i| {
-            let (sin, cos) = (0.1 * f64::from(i)).sin_cos();
-            format!("{cos},{},0\n", 2.0 * sin)
-        })
-        .collect();
-    std::fs::write(at.join("rows.csv"), format!("x,y,z\n{rows}")).unwrap();
+    let row = |i: u32| {
+        let (sin, cos) = (0.1 * f64::from(i)).sin_cos();
+        format!("{cos},{},0", 2.0 * sin)
+    };
+    let rows: Vec<String> = (0..60).map(row).collect();
+    std::fs::write(at.join("rows.csv"), format!("x,y,z\n{}\n", rows.join("\n"))).unwrap();
     let source = format!("data.source={}", at.join("rows.csv").display());
     let out = at.join("run");
     let manifold = format!("manifold={spec}");
@@ -158,9 +159,8 @@ fn a_stopped_evaluation_leaves_what_is_done() {
     let run = StoredRun::open(&out).unwrap();
     let options = EvaluationOptions { bound_points: 2, mass_points: 100, ..Default::default() };
     let stop_at = |stage: &'static str| {
-        Watch::new(move |progress| match progress.stage == stage {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
+        Watch::new(move |progress| {
+            if progress.stage == stage { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })
     };
     let evaluate = |watch: &Watch| run.evaluate(SplitPart::Test, &options, 0, watch);

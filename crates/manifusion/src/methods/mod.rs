@@ -2,7 +2,7 @@
 //!
 //! A [`Method`] turns points into a [`Run`] with every open choice made; a run goes on step by step
 //! and ends in a [`Fitted`] density, which can be kept as files and loaded again. The loop, the
-//! budget of time and the checkpoints belong to [`crate::fit`] and to whoever keeps the files.
+//! budget of time and the checkpoints belong to [`mod@crate::fit`] and to whoever keeps the files.
 
 mod kernel;
 pub mod rdm;

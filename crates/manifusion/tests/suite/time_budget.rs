@@ -16,9 +16,12 @@ use manifusion::train::{
 };
 use manifusion::watch::Watch;
 
+/// Seconds that a step takes.
+type Pace = fn(u64) -> f64;
+
 /// Sleeps instead of learning: `pace(step)` seconds a step, `validation` seconds a validation.
 struct Sleeper {
-    pace: fn(u64) -> f64,
+    pace: Pace,
     validation: f64,
     step: u64,
     weights: Vec<f32>,
@@ -80,7 +83,7 @@ impl Learner for Sleeper {
 
 /// Runs for a budget of 4 seconds that was planned as 1000 steps; how it ended, and the share of
 /// the time that went into validations.
-fn run(pace: fn(u64) -> f64, validation: f64, validations: u64) -> (Outcome, f64) {
+fn run(pace: Pace, validation: f64, validations: u64) -> (Outcome, f64) {
     let settings = LoopSettings { steps: 1000, seconds: 4.0, validations, patience: u64::MAX };
     let points = Points::new("sphere:1", [1.0, 0.0]).unwrap();
     let learner = Sleeper { pace, validation, step: 0, weights: vec![0.0] };
@@ -98,7 +101,7 @@ fn run(pace: fn(u64) -> f64, validation: f64, validations: u64) -> (Outcome, f64
 
 #[test]
 fn a_budget_is_kept_whatever_the_pace_does() {
-    let cases: [(fn(u64) -> f64, f64, u64); 5] = [
+    let cases: [(Pace, f64, u64); 5] = [
         // As planned.
         (|_| 0.0035, 0.02, 20),
         // Twice as slow as planned, and three times as fast.
