@@ -28,8 +28,8 @@ pub struct Hyperboloid {
     metric: Metric,
 }
 
-/// |K||y|² above which the Lorentz norm −x₀² + |y|² has lost too many digits to rescale by: there π keeps y
-/// and recomputes x₀.
+/// |K||y|² above which the Lorentz norm −x₀² + |y|² has lost too many digits to rescale by: there π
+/// keeps y and recomputes x₀.
 const FAR: f64 = 1e6;
 
 impl Hyperboloid {

@@ -107,5 +107,9 @@ fn local_weights_suit_uneven_data() {
         default_prior(local.manifold()).unwrap(),
         &broken,
     );
-    assert!(error.unwrap_err().to_string().contains("of sum 1 - w0"));
+    let error = error.unwrap_err().to_string();
+    assert!(
+        error.contains("the local weights of centre") && error.contains("instead of"),
+        "{error}"
+    );
 }
