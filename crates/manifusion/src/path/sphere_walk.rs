@@ -80,11 +80,11 @@ fn walk_lanes<const M: usize>(
     }
 }
 
-/// Ŷ = Y + P_Y ΔB, Y⁺ = π(Y + ½(P_Y + P_Ŷ)ΔB), written in the plane of Y and ΔB: with b = ⟨Y, ΔB⟩
-/// and q = |P_Y ΔB|² = |ΔB|² − b² it is ⟨Ŷ, ΔB⟩ = b + q and |Ŷ|² = 1 + q, so that
-/// (1 + q)(Y + ½(P_Y + P_Ŷ)ΔB) = A·Y + B·ΔB with A = (1+q)(1 − b/2) − ½(b+q)(1−b) and
-/// B = (1+q) − ½(b+q). The factor drops out under π, and with it the division by |Ŷ|²; the length of
-/// A·Y + B·ΔB is √(A² + 2ABb + B²|ΔB|²).
+/// Ŷ = Y + P_Y ΔB, Y⁺ = π(Y + ½(P_Y + P_Ŷ)ΔB), written in the plane of Y and ΔB: with
+/// b = ⟨Y, ΔB⟩ and q = |P_Y ΔB|² = |ΔB|² − b² it is ⟨Ŷ, ΔB⟩ = b + q and |Ŷ|² = 1 + q, so
+/// that (1 + q)(Y + ½(P_Y + P_Ŷ)ΔB) = A·Y + B·ΔB with A = (1+q)(1 − b/2) − ½(b+q)(1−b) and
+/// B = (1+q) − ½(b+q). The factor drops out under π, and with it the division by |Ŷ|²; the
+/// length of A·Y + B·ΔB is √(A² + 2ABb + B²|ΔB|²).
 #[inline(always)]
 fn heun_step<const M: usize>(x: &mut [[f64; LANES]; M], db: &[[f64; LANES]; M]) {
     for l in 0..LANES {
