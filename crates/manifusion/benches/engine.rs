@@ -1,6 +1,7 @@
 //! The speed of a training step, alone or against PyTorch and JAX.
 //!
-//! `cargo bench --bench engine` prints a table. With `--serve DIR` the program reads cases from
+//! `cargo bench --bench engine` prints a table; with `--partitions 8 --against 2` it runs two numbers
+//! of gradient partitions in turns. With `--serve DIR` the program reads cases from
 //! DIR (written by `benches/peers/engine_compare.py`), answers one line per request on standard
 //! input, and so can be run in turns with the other engines.
 #![expect(clippy::print_stdout, reason = "a benchmark reports on standard output")]
@@ -27,8 +28,49 @@ fn main() -> Result<(), Failure> {
     if let Some(dir) = flag("--serve") {
         return pool.install(|| serve(Path::new(dir), partitions));
     }
+    if let Some(others) = flag("--against") {
+        let only = flag("--case").map(String::as_str);
+        return pool.install(|| compare(partitions, others.parse()?, only));
+    }
     let rows = flag("--rows").map(|n| n.parse()).transpose()?;
     pool.install(|| table(threads, partitions, flag("--case").map(String::as_str), rows))
+}
+
+/// Steps with two numbers of gradient partitions in turns; medians of the ratios within a turn.
+fn compare(partitions: usize, against: usize, only: Option<&str>) -> Result<(), Failure> {
+    const TURNS: usize = 60;
+    for case in cases().into_iter().filter(|case| only.is_none_or(|name| name == case.name)) {
+        let name = case.name;
+        let mut first = Problem::synthetic(case.clone(), partitions)?;
+        let mut second = Problem::synthetic(case, against)?;
+        let mut ratios = Vec::new();
+        let time = |problem: &mut Problem| -> Result<f64, Failure> {
+            let start = Instant::now();
+            for _ in 0..3 {
+                problem.step()?;
+            }
+            Ok(start.elapsed().as_secs_f64())
+        };
+        for turn in 0..TURNS {
+            let (a, b) = if turn % 2 == 0 {
+                let a = time(&mut first)?;
+                (a, time(&mut second)?)
+            } else {
+                let b = time(&mut second)?;
+                (time(&mut first)?, b)
+            };
+            ratios.push(a / b);
+        }
+        ratios.sort_by(f64::total_cmp);
+        println!(
+            "{name:<12} {partitions} partitions take {:.3} of the time of {against} \
+             (quartiles {:.3} to {:.3})",
+            ratios[TURNS / 2],
+            ratios[TURNS / 4],
+            ratios[3 * TURNS / 4]
+        );
+    }
+    Ok(())
 }
 
 /// Best and median time of each case, with the share of the machine's peak. Fewer rows make

@@ -22,6 +22,7 @@ pub(crate) enum Work {
     Forward,
 }
 
+#[derive(Clone)]
 pub(crate) struct Case {
     pub(crate) name: &'static str,
     pub(crate) config: NetConfig,
