@@ -15,8 +15,8 @@ pub(crate) struct Args {
     /// The run's folder.
     dir: PathBuf,
     /// Which part of the data.
-    #[arg(long, value_enum, default_value_t = Part::Test)]
-    split: Part,
+    #[arg(long, value_enum, default_value_t = SplitFlag::Test)]
+    split: SplitFlag,
     /// Tolerance of the ODE solver, instead of the run's.
     #[arg(long)]
     tolerance: Option<f64>,
@@ -32,18 +32,18 @@ pub(crate) struct Args {
 
 /// The parts of the data, as flags name them.
 #[derive(Clone, Copy, clap::ValueEnum)]
-enum Part {
+enum SplitFlag {
     Train,
     Validation,
     Test,
 }
 
-impl From<Part> for SplitPart {
-    fn from(part: Part) -> Self {
+impl From<SplitFlag> for SplitPart {
+    fn from(part: SplitFlag) -> Self {
         match part {
-            Part::Train => Self::Train,
-            Part::Validation => Self::Validation,
-            Part::Test => Self::Test,
+            SplitFlag::Train => Self::Train,
+            SplitFlag::Validation => Self::Validation,
+            SplitFlag::Test => Self::Test,
         }
     }
 }

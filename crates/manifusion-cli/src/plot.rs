@@ -90,7 +90,7 @@ pub(crate) struct ReportArgs {
 }
 
 /// What pictures are drawn from.
-struct Scene {
+struct RunPictures {
     model: Arc<dyn Fitted>,
     density: WithOptions,
     reference: Option<Arc<dyn Density>>,
@@ -104,7 +104,7 @@ struct Scene {
 /// The tolerance of densities in pictures: colours show two digits.
 const ROUGH: f64 = 1e-3;
 
-impl Scene {
+impl RunPictures {
     /// For pictures: to fewer digits, with the detail of a reference density where there is one.
     fn rough(run: &StoredRun, coastlines: bool) -> Result<Self> {
         let model = run.model()?;
@@ -199,11 +199,11 @@ pub(crate) fn run(args: &Args) -> Result<End> {
     let out = args.common.out.clone().unwrap_or_else(|| run.dir().file("plot.png"));
     let format = format(&out)?;
     in_pool(|| {
-        let scene = match format {
-            Format::Numbers => Scene::exact(&run)?,
-            _ => Scene::rough(&run, !args.picture.no_coastlines)?,
+        let pictures = match format {
+            Format::Numbers => RunPictures::exact(&run)?,
+            _ => RunPictures::rough(&run, !args.picture.no_coastlines)?,
         };
-        let source = scene.source();
+        let source = pictures.source();
         let grid = || output.watch.stage("density", || Grid::new(&source, &options));
         match format {
             Format::Numbers => grid()?.save(&out)?,
@@ -250,13 +250,13 @@ fn make_report(
     out: &Path,
     output: &Output,
 ) -> Result<()> {
-    let scene = Scene::rough(run, coastlines)?;
+    let pictures = RunPictures::rough(run, coastlines)?;
     let evaluation = match run.evaluation(SplitPart::Test)? {
         Some(found) => found,
         None => run.evaluate(SplitPart::Test, &run.settings().evaluate, 0, &output.watch)?,
     };
     let input = ReportInput {
-        source: scene.source(),
+        source: pictures.source(),
         options,
         evaluation: Some(&evaluation),
         findings: &run.data_facts()?.findings,
@@ -274,8 +274,8 @@ fn make_report(
 /// Picture and report of a run in its own folder, with few evaluations.
 pub(crate) fn illustrate(run: &StoredRun, output: &Output) -> Result<()> {
     let options = Options { evaluations: 5000, ..Options::default() };
-    let scene = Scene::rough(run, true)?;
-    let source = scene.source();
+    let pictures = RunPictures::rough(run, true)?;
+    let source = pictures.source();
     let kind = PictureKind::natural(source.manifold);
     let picture = output.watch.stage("picture", || draw(kind, &source, &options))?;
     picture.save(&run.dir().file("density.png"))?;

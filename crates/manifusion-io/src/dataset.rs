@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use crate::error::{BadRows, DataError, IoError};
 use crate::form::{
-    Chosen, Form, Forms, Part, TOLERANCE, canonical_names, choose, from_point, to_point,
+    Chosen, FactorForm, Form, Forms, TOLERANCE, canonical_names, choose, from_point, to_point,
     total_width,
 };
 use crate::table::{
@@ -198,7 +198,7 @@ fn convert(
     Ok((points, largest_move))
 }
 
-fn row_to_point(parts: &[Part<'_>], row: &[f64], point: &mut [f64]) -> Result<f64, String> {
+fn row_to_point(parts: &[FactorForm<'_>], row: &[f64], point: &mut [f64]) -> Result<f64, String> {
     if let Some(value) = row.iter().find(|v| !v.is_finite()) {
         return Err(format!("{value} is not a finite number"));
     }
@@ -217,7 +217,7 @@ fn row_to_point(parts: &[Part<'_>], row: &[f64], point: &mut [f64]) -> Result<f6
 const SWAPPED: &str = "are latitude and longitude swapped?";
 
 /// What usually causes such rows, if the numbers speak for it.
-fn probable_cause(parts: &[Part<'_>], columns: &[Vec<f64>]) -> Option<String> {
+fn probable_cause(parts: &[FactorForm<'_>], columns: &[Vec<f64>]) -> Option<String> {
     let [part] = parts else { return None };
     let within = |column: &Vec<f64>, limit: f64| column.iter().all(|v| v.abs() <= limit);
     let all_within = |limit: f64| columns.iter().all(|column| within(column, limit));

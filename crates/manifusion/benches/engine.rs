@@ -1,9 +1,9 @@
 //! The speed of a training step, alone or against PyTorch and JAX.
 //!
-//! `cargo bench --bench engine` prints a table; with `--partitions 8 --against 2` it runs two numbers
-//! of gradient partitions in turns. With `--serve DIR` the program reads cases from
-//! DIR (written by `benches/peers/engine_compare.py`), answers one line per request on standard
-//! input, and so can be run in turns with the other engines.
+//! `cargo bench --bench engine` prints a table; with `--partitions 8 --against 2` it runs two
+//! numbers of gradient partitions in turns. With `--serve DIR` the program reads cases from DIR
+//! (written by `benches/peers/engine_compare.py`), answers one line per request on standard input,
+//! and so can be run in turns with the other engines.
 #![expect(clippy::print_stdout, reason = "a benchmark reports on standard output")]
 
 #[path = "engine/case.rs"]

@@ -5,7 +5,7 @@ use manifusion::manifold::Manifold;
 use std::f64::consts::TAU;
 
 use super::names::{Unit, find_by_name, is_angle_name, normalised, patterns};
-use super::{Form, Forms, Part, TOLERANCE, to_point, total_width};
+use super::{FactorForm, Form, Forms, TOLERANCE, to_point, total_width};
 use crate::error::DataError;
 use crate::table::{Table, Values, join_names};
 
@@ -97,7 +97,7 @@ impl Choice<'_> {
     }
 
     /// The part's columns by name, if the file names them.
-    fn named(&self, part: Part<'_>) -> Option<Vec<usize>> {
+    fn named(&self, part: FactorForm<'_>) -> Option<Vec<usize>> {
         match part.form {
             Form::AnglesDeg | Form::AnglesRad => self.angle_columns(part.width()),
             _ => find_by_name(part, &self.names),
@@ -105,7 +105,7 @@ impl Choice<'_> {
     }
 
     /// These columns in the order that their names say, else as they are.
-    fn in_order(&self, part: Part<'_>, columns: &[usize]) -> Vec<usize> {
+    fn in_order(&self, part: FactorForm<'_>, columns: &[usize]) -> Vec<usize> {
         let names: Vec<_> =
             self.names.iter().filter(|(index, _)| columns.contains(index)).cloned().collect();
         match find_by_name(part, &names) {
@@ -123,7 +123,7 @@ impl Choice<'_> {
 
     /// Of a product only the ambient coordinates are recognised.
     fn product(&self) -> Result<Chosen, DataError> {
-        let part = Part { form: Form::Ambient, manifold: self.manifold };
+        let part = FactorForm { form: Form::Ambient, manifold: self.manifold };
         if self.pool.len() == part.width() {
             let why = "the number of columns is that of the product's own coordinates";
             return Ok(self.guessed(Form::Ambient, self.in_order(part, &self.pool), why));
@@ -144,7 +144,7 @@ impl Choice<'_> {
     fn guess(&self) -> Result<Chosen, DataError> {
         let forms = Form::of(self.manifold);
         for &form in &forms {
-            let part = Part { form, manifold: self.manifold };
+            let part = FactorForm { form, manifold: self.manifold };
             let columns = find_by_name(part, &self.names);
             if let Some(columns) = columns.filter(|c| !self.exact || c.len() == self.pool.len()) {
                 return self.by_name(form, columns);

@@ -187,13 +187,20 @@ impl Forms {
     }
 
     /// The manifold's parts, each with its form; an error unless each form describes its part.
-    pub(crate) fn parts<'a>(&self, manifold: &'a dyn Manifold) -> Result<Vec<Part<'a>>, DataError> {
+    pub(crate) fn parts<'a>(
+        &self,
+        manifold: &'a dyn Manifold,
+    ) -> Result<Vec<FactorForm<'a>>, DataError> {
         let factors = manifold.factors();
-        let parts: Vec<Part<'a>> = if self.0 == [Form::Ambient] || factors.is_empty() {
-            self.0.iter().map(|&form| Part { form, manifold }).collect()
+        let parts: Vec<FactorForm<'a>> = if self.0 == [Form::Ambient] || factors.is_empty() {
+            self.0.iter().map(|&form| FactorForm { form, manifold }).collect()
         } else {
             let factors = factors.iter().map(AsRef::as_ref);
-            self.0.iter().zip(factors).map(|(&form, manifold)| Part { form, manifold }).collect()
+            self.0
+                .iter()
+                .zip(factors)
+                .map(|(&form, manifold)| FactorForm { form, manifold })
+                .collect()
         };
         let expected = if self.0 == [Form::Ambient] { 1 } else { factors.len().max(1) };
         if self.0.len() != expected {
@@ -249,17 +256,17 @@ impl TryFrom<String> for Forms {
 
 /// A factor with its form (or the whole manifold with one).
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Part<'a> {
+pub(crate) struct FactorForm<'a> {
     pub(crate) form: Form,
     pub(crate) manifold: &'a dyn Manifold,
 }
 
-impl Part<'_> {
+impl FactorForm<'_> {
     pub(crate) fn width(&self) -> usize {
         self.form.width(self.manifold)
     }
 }
 
-pub(crate) fn total_width(parts: &[Part<'_>]) -> usize {
-    parts.iter().map(Part::width).sum()
+pub(crate) fn total_width(parts: &[FactorForm<'_>]) -> usize {
+    parts.iter().map(FactorForm::width).sum()
 }

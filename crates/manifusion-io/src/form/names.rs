@@ -3,7 +3,7 @@
 use manifusion::manifold::{Family, Manifold};
 use std::collections::HashSet;
 
-use super::{Form, Part};
+use super::{FactorForm, Form};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unit {
@@ -153,7 +153,10 @@ fn matrix_patterns(entries: usize) -> Vec<Vec<String>> {
 
 /// The columns that carry a form's names in some pattern, in the form's order, if each name occurs
 /// once.
-pub(super) fn find_by_name(part: Part<'_>, columns: &[(usize, String)]) -> Option<Vec<usize>> {
+pub(super) fn find_by_name(
+    part: FactorForm<'_>,
+    columns: &[(usize, String)],
+) -> Option<Vec<usize>> {
     patterns(part.form, part.manifold).iter().find_map(|pattern| {
         pattern
             .iter()
@@ -171,7 +174,7 @@ pub(super) fn find_by_name(part: Part<'_>, columns: &[(usize, String)]) -> Optio
 
 /// The names under which the parts are written, made distinct by the factor's number where two are
 /// equal.
-pub(crate) fn canonical_names(parts: &[Part<'_>]) -> Vec<String> {
+pub(crate) fn canonical_names(parts: &[FactorForm<'_>]) -> Vec<String> {
     let own: Vec<Vec<String>> = parts
         .iter()
         .map(|part| patterns(part.form, part.manifold).into_iter().next().unwrap_or_default())

@@ -28,29 +28,29 @@ pub const SYNTHETIC_NAMES: [&str; 11] = [
     "plane-moons",
 ];
 
-/// A law on a manifold that can be sampled, with its log-density.
+/// A distribution on a manifold that can be sampled, with its log-density.
 #[derive(Clone, Debug)]
 pub struct Synthetic {
     name: &'static str,
     manifold: Arc<dyn Manifold>,
-    law: Law,
+    generator: Generator,
 }
 
 #[derive(Clone, Debug)]
-enum Law {
-    /// Equal weights of von Mises–Fisher laws: (mean, κ).
+enum Generator {
+    /// Equal weights of von Mises–Fisher distributions: (mean, κ).
     VonMisesFisher(Vec<([f64; 3], f64)>),
     /// 4 × 8 cells, equal in area, every other one filled.
     SphereCheckerboard,
     /// Equal weights of wrapped normals: (angles, standard deviations).
     WrappedNormals(Vec<(Vec<f64>, Vec<f64>)>),
-    /// Equal weights of matrix-Fisher laws exp(κ tr MᵀX): (M, κ).
+    /// Equal weights of matrix-Fisher distributions exp(κ tr MᵀX): (M, κ).
     MatrixFisher(Vec<[f64; 9]>, f64, AngleTable),
     /// Equal weights of heat kernels on SO(3): (centre, time, angles).
     RotationKernels(Vec<([f64; 9], f64, AngleTable)>),
     /// Equal weights of wrapped normals of g_L: (mean, standard deviations).
     Hyperbolic(Lorentz, Vec<(Vec<f64>, [f64; 2])>),
-    /// exp₀ of a law on the tangent plane of the origin.
+    /// exp₀ of a distribution on the tangent plane of the origin.
     HyperbolicPlane(Lorentz, Plane),
     /// Two half-circles of Gaussian points in ℝ².
     Moons,
@@ -88,31 +88,32 @@ impl Synthetic {
                  hyperbolic-wrapped, hyperbolic-gaussians, hyperbolic-checkerboard, hyperbolic-mixture, plane-moons";
             return Err(SpecError::UnknownData { name: name.to_string(), allowed });
         };
-        let (spec, law) = match name {
+        let (spec, generator) = match name {
             "sphere-mixture" => ("sphere:2", sphere_mixture()),
-            "sphere-checkerboard" => ("sphere:2", Law::SphereCheckerboard),
+            "sphere-checkerboard" => ("sphere:2", Generator::SphereCheckerboard),
             "torus-mixture" => ("torus:2", torus_mixture(2, 5)),
             "torus7-mixture" => ("torus:7", torus_mixture(7, 8)),
-            "so3-modes" => {
-                ("so:3", Law::MatrixFisher(brofos_modes(), 4.0, AngleTable::matrix_fisher(4.0)))
-            }
+            "so3-modes" => (
+                "so:3",
+                Generator::MatrixFisher(brofos_modes(), 4.0, AngleTable::matrix_fisher(4.0)),
+            ),
             "so3-mixture" => ("so:3", rotation_mixture()),
-            "plane-moons" => ("euclidean:2", Law::Moons),
-            _ => ("hyperbolic:2,metric=lorentz", hyperbolic_law(name)?),
+            "plane-moons" => ("euclidean:2", Generator::Moons),
+            _ => ("hyperbolic:2,metric=lorentz", hyperbolic_generator(name)?),
         };
-        Ok(Self { name, manifold: parse(spec)?, law })
+        Ok(Self { name, manifold: parse(spec)?, generator })
     }
 
-    /// The same law on a manifold that has the same points: the hyperbolic sets with either metric.
-    /// An error for any other one.
+    /// The same distribution on a manifold that has the same points: the hyperbolic sets with
+    /// either metric. An error for any other one.
     pub fn on(mut self, manifold: &Arc<dyn Manifold>) -> Result<Self, SpecError> {
         if manifold.name() == self.manifold.name() {
             return Ok(self);
         }
         if let (
-            Law::Hyperbolic(space, _) | Law::HyperbolicPlane(space, _),
+            Generator::Hyperbolic(space, _) | Generator::HyperbolicPlane(space, _),
             Family::Hyperboloid { metric, .. },
-        ) = (&mut self.law, manifold.family())
+        ) = (&mut self.generator, manifold.family())
         {
             let points = space.points().with_metric(metric);
             if points.name() == manifold.name() {
@@ -148,12 +149,12 @@ impl Synthetic {
     }
 
     fn draw(&self, stream: &mut Stream, x: &mut [f64]) {
-        match &self.law {
-            Law::VonMisesFisher(parts) => {
+        match &self.generator {
+            Generator::VonMisesFisher(parts) => {
                 let (mean, kappa) = pick(parts, stream);
                 von_mises_fisher(mean, *kappa, stream, x);
             }
-            Law::SphereCheckerboard => {
+            Generator::SphereCheckerboard => {
                 let cell = (stream.uniform() * 16.0).min(15.0).floor() as usize;
                 let (row, column) = (cell / 4, 2 * (cell % 4) + cell / 4 % 2);
                 let z = -1.0 + 0.5 * (row as f64 + stream.uniform());
@@ -161,28 +162,28 @@ impl Synthetic {
                 let r = (1.0 - z * z).max(0.0).sqrt();
                 x.copy_from_slice(&[r * longitude.cos(), r * longitude.sin(), z]);
             }
-            Law::WrappedNormals(parts) => {
+            Generator::WrappedNormals(parts) => {
                 let (mean, std) = pick(parts, stream);
                 for (j, circle) in x.chunks_exact_mut(2).enumerate() {
                     let (sin, cos) = (mean[j] + std[j] * stream.normal()).sin_cos();
                     circle.copy_from_slice(&[cos, sin]);
                 }
             }
-            Law::MatrixFisher(modes, _, angles) => {
+            Generator::MatrixFisher(modes, _, angles) => {
                 let mode = pick(modes, stream);
                 let angle = angles.draw(stream);
                 times(mode, &random_rotation(angle, stream), 3, 3, x);
             }
-            Law::RotationKernels(parts) => {
+            Generator::RotationKernels(parts) => {
                 let (centre, _, angles) = pick(parts, stream);
                 let angle = angles.draw(stream);
                 times(centre, &random_rotation(angle, stream), 3, 3, x);
             }
-            Law::Hyperbolic(space, parts) => {
+            Generator::Hyperbolic(space, parts) => {
                 let (mean, std) = pick(parts, stream);
                 space.sample_wrapped_normal(mean, std, stream, x);
             }
-            Law::HyperbolicPlane(space, plane) => {
+            Generator::HyperbolicPlane(space, plane) => {
                 let v = match plane {
                     Plane::Gaussians => {
                         let c = pick(&CENTRES, stream);
@@ -195,7 +196,7 @@ impl Synthetic {
                 };
                 space.exp_origin(&v, x);
             }
-            Law::Moons => {
+            Generator::Moons => {
                 let point = (stream.uniform() * 2.0 * MOON_POINTS as f64) as usize;
                 let centre = moon_point(point.min(2 * MOON_POINTS - 1));
                 for (x, c) in x.iter_mut().zip(centre) {
@@ -207,21 +208,21 @@ impl Synthetic {
 
     /// log p(x) with respect to the manifold's own volume (g_E on the hyperboloid), in nats.
     pub fn log_density(&self, x: &[f64]) -> f64 {
-        match &self.law {
-            Law::VonMisesFisher(parts) => {
+        match &self.generator {
+            Generator::VonMisesFisher(parts) => {
                 mixture(parts.iter().map(|(mean, kappa)| {
                     // κ/(4π sinh κ) e^{κ⟨μ,x⟩}
                     let log_sinh = kappa + (-(-2.0 * kappa).exp()).ln_1p() - 2f64.ln();
                     kappa.ln() - (2.0 * TAU).ln() - log_sinh + kappa * dot(mean, x)
                 }))
             }
-            Law::SphereCheckerboard => {
+            Generator::SphereCheckerboard => {
                 let row = ((x[2] + 1.0) / 0.5).clamp(0.0, 3.999).floor() as usize;
                 let turn = (x[1].atan2(x[0]) + PI) / TAU * 8.0;
                 let column = turn.clamp(0.0, 7.999).floor() as usize;
                 if (row + column).is_multiple_of(2) { -(TAU).ln() } else { f64::NEG_INFINITY }
             }
-            Law::WrappedNormals(parts) => mixture(parts.iter().map(|(mean, std)| {
+            Generator::WrappedNormals(parts) => mixture(parts.iter().map(|(mean, std)| {
                 let circles = x.chunks_exact(2).zip(mean.iter().zip(std));
                 circles
                     .map(|(c, (mean, std))| {
@@ -230,24 +231,24 @@ impl Synthetic {
                     })
                     .sum()
             })),
-            Law::MatrixFisher(modes, kappa, _) => {
+            Generator::MatrixFisher(modes, kappa, _) => {
                 // ∫exp(κ tr R) over normalised Haar measure is e^κ(I₀(2κ) − I₁(2κ)).
                 let haar = kappa + (bessel_i(0, 2.0 * kappa) - bessel_i(1, 2.0 * kappa)).ln();
                 let volume = (16.0 * 2f64.sqrt() * PI * PI).ln();
                 mixture(modes.iter().map(|mode| kappa * dot(mode, x) - haar - volume))
             }
-            Law::RotationKernels(parts) => {
+            Generator::RotationKernels(parts) => {
                 mixture(parts.iter().map(|(centre, s, _)| {
                     rotation_kernel(*s, relative_angle(centre, x)).log_density
                 }))
             }
-            Law::Hyperbolic(space, parts) => {
+            Generator::Hyperbolic(space, parts) => {
                 let lorentz = mixture(
                     parts.iter().map(|(mean, std)| space.wrapped_normal_log_density(mean, std, x)),
                 );
                 lorentz - space.points().log_lorentz_over_own(x)
             }
-            Law::HyperbolicPlane(space, plane) => {
+            Generator::HyperbolicPlane(space, plane) => {
                 let mut v = [0.0; 2];
                 space.log_origin(x, &mut v);
                 let flat = match plane {
@@ -265,7 +266,7 @@ impl Synthetic {
                 };
                 flat - space.log_exp_jacobian(norm(&v)) - space.points().log_lorentz_over_own(x)
             }
-            Law::Moons => {
+            Generator::Moons => {
                 let variance = MOON_STD * MOON_STD;
                 mixture((0..2 * MOON_POINTS).map(|i| {
                     let c = moon_point(i);
@@ -289,7 +290,7 @@ fn pick<'a, T>(parts: &'a [T], stream: &mut Stream) -> &'a T {
 }
 
 /// Seven places of different sharpness.
-fn sphere_mixture() -> Law {
+fn sphere_mixture() -> Generator {
     let places = [
         (35.0f64, 139.0f64, 80.0),
         (-33.0, -70.0, 40.0),
@@ -304,7 +305,7 @@ fn sphere_mixture() -> Law {
             (lat.to_radians().sin_cos(), lon.to_radians().sin_cos());
         ([cos_lat * cos_lon, cos_lat * sin_lon, sin_lat], kappa)
     });
-    Law::VonMisesFisher(parts.to_vec())
+    Generator::VonMisesFisher(parts.to_vec())
 }
 
 /// ⟨μ,x⟩ = 1 + log(ξ + (1−ξ)e^{−2κ})/κ, and a uniform direction around μ.
@@ -323,7 +324,7 @@ fn von_mises_fisher(mean: &[f64; 3], kappa: f64, stream: &mut Stream, x: &mut [f
 }
 
 /// Wrapped normals with centres and spreads drawn once, from a fixed seed.
-fn torus_mixture(dim: usize, count: u64) -> Law {
+fn torus_mixture(dim: usize, count: u64) -> Generator {
     let streams = Streams::new(20_220_815, "torus-mixture");
     let parts = (0..count).map(|i| {
         let mut stream = streams.stream(i, dim as u64);
@@ -331,7 +332,7 @@ fn torus_mixture(dim: usize, count: u64) -> Law {
         let std = (0..dim).map(|_| 0.1 * 5f64.powf(stream.uniform())).collect();
         (mean, std)
     });
-    Law::WrappedNormals(parts.collect())
+    Generator::WrappedNormals(parts.collect())
 }
 
 fn brofos_modes() -> Vec<[f64; 9]> {
@@ -340,7 +341,7 @@ fn brofos_modes() -> Vec<[f64; 9]> {
         .to_vec()
 }
 
-fn rotation_mixture() -> Law {
+fn rotation_mixture() -> Generator {
     let streams = Streams::new(20_220_815, "so3-mixture");
     let parts = (0..8).map(|i| {
         let mut stream = streams.stream(i, 0);
@@ -351,22 +352,22 @@ fn rotation_mixture() -> Law {
         let s = 0.02 * 10f64.powf(stream.uniform());
         (rotation_matrix(q), s, AngleTable::heat_kernel(s))
     });
-    Law::RotationKernels(parts.collect())
+    Generator::RotationKernels(parts.collect())
 }
 
-fn hyperbolic_law(name: &str) -> Result<Law, SpecError> {
+fn hyperbolic_generator(name: &str) -> Result<Generator, SpecError> {
     let space = Lorentz::on(Hyperboloid::new(2, -1.0)?.with_metric(Metric::Lorentz));
     let at = |y: [f64; 2]| {
         let x0 = space.points().height(&y);
         vec![x0, y[0], y[1]]
     };
     Ok(match name {
-        "hyperbolic-gaussians" => Law::HyperbolicPlane(space, Plane::Gaussians),
-        "hyperbolic-checkerboard" => Law::HyperbolicPlane(space, Plane::Checkerboard),
+        "hyperbolic-gaussians" => Generator::HyperbolicPlane(space, Plane::Gaussians),
+        "hyperbolic-checkerboard" => Generator::HyperbolicPlane(space, Plane::Checkerboard),
         "hyperbolic-wrapped" => {
             let mut mean = vec![0.0; 3];
             space.exp_origin(&[-1.0, 1.0], &mut mean);
-            Law::Hyperbolic(space, vec![(mean, [0.75, 0.75])])
+            Generator::Hyperbolic(space, vec![(mean, [0.75, 0.75])])
         }
         _ => {
             let corners = [[1.3, 1.3], [-1.3, -1.3], [1.3, -1.3], [-1.3, 1.3]];
@@ -374,7 +375,7 @@ fn hyperbolic_law(name: &str) -> Result<Law, SpecError> {
                 let std = if y[0] * y[1] > 0.0 { [0.3, 1.5] } else { [1.5, 0.3] };
                 (at(y), std)
             };
-            Law::Hyperbolic(space, corners.map(part).to_vec())
+            Generator::Hyperbolic(space, corners.map(part).to_vec())
         }
     })
 }

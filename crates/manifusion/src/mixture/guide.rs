@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::heat::Heat;
 use super::space::{Point, Space};
 use super::sum::{Accuracy, Centres, Kernels, Order, Workspace};
-use super::tree::View;
-use super::{KernelMixture, Law, no_noise};
+use super::tree::CellWeights;
+use super::{KernelFamily, KernelMixture, no_noise};
 use crate::error::SolveError;
 use crate::field::Field;
 use crate::heat_kernel::check_time;
@@ -69,7 +69,7 @@ pub struct Guide {
 #[derive(Clone, Debug)]
 struct Cross {
     fold_of: Vec<u32>,
-    without: Vec<View>,
+    without: Vec<CellWeights>,
 }
 
 impl Guide {
@@ -85,7 +85,7 @@ impl Guide {
         folds: Option<Folds>,
         s_min: f64,
     ) -> Result<Self, SolveError> {
-        let Law::Heat { heat, .. } = &mixture.law else {
+        let KernelFamily::Heat { heat, .. } = &mixture.family else {
             return Err(no_noise(mixture.manifold.as_ref()));
         };
         if !(s_min >= 0.0 && s_min.is_finite()) {
@@ -214,7 +214,7 @@ impl<'a> RowScore<'a> {
 
     fn evaluate(
         &mut self,
-        view: &View,
+        view: &CellWeights,
         row: usize,
         x: &[f64],
         s: f64,
@@ -262,7 +262,7 @@ impl Cross {
             return Err(SolveError::Setting { name: "folds", value, expected });
         }
         let fold_of: Vec<u32> = (0..points).map(|row| folds.of(row) as u32).collect();
-        let without: Vec<View> = (0..folds.count)
+        let without: Vec<CellWeights> = (0..folds.count)
             .map(|fold| {
                 let keep = |row: usize| fold_of[row] as usize != fold;
                 heat.tree.view(&heat.space, &heat.metric, local, keep)

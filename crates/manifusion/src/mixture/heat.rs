@@ -2,7 +2,7 @@
 
 use super::space::Space;
 use super::sum::{Accuracy, Centres, Kernels, Order, Workspace};
-use super::tree::{Tree, View};
+use super::tree::{CellWeights, Tree};
 use crate::error::SolveError;
 use crate::manifold::Manifold;
 use crate::parallel;
@@ -22,7 +22,7 @@ const RESOLUTION_POINTS: usize = 5000;
 pub(super) struct Heat {
     pub(super) space: Space,
     pub(super) tree: Tree,
-    pub(super) all: View,
+    pub(super) all: CellWeights,
     /// The centres in the tree's coordinates.
     pub(super) metric: Vec<f64>,
 }

@@ -110,11 +110,11 @@ pub struct KernelMixture {
     /// Mean negative leave-one-out log-density.
     nll: f64,
     trace: Vec<f64>,
-    law: Law,
+    family: KernelFamily,
 }
 
 #[derive(Clone, Debug)]
-enum Law {
+enum KernelFamily {
     Heat { heat: Arc<Heat>, kernels: Kernels },
     Wrapped(Lorentz),
 }
@@ -175,12 +175,12 @@ impl KernelMixture {
             crate::linalg::log_sum_exp(&terms)
         };
         let leave_one_out_nll = -logs.chunks_exact(1 + all.len()).map(likelihood).sum::<f64>() / n;
-        let law = law(centred, &bandwidths, &weights);
+        let family = family(centred, &bandwidths, &weights);
         let centres = train.as_slice().to_vec();
         let trace = fit.trace;
         let local = None;
         let nll = leave_one_out_nll;
-        Ok(Self { manifold, prior, centres, bandwidths, weights, local, nll, trace, law })
+        Ok(Self { manifold, prior, centres, bandwidths, weights, local, nll, trace, family })
     }
 
     /// Bandwidths σ_k, descending; those whose weight came out below a tenth of a point are left
@@ -227,14 +227,16 @@ impl KernelMixture {
             let (name, expected) = ("noising time s", "it must be finite and not negative");
             return Err(SolveError::Setting { name, value: s, expected });
         }
-        match &self.law {
-            Law::Heat { heat, kernels } => heat.log_density(self.prior.as_ref(), kernels, x, s),
-            Law::Wrapped(space) if s == 0.0 => {
+        match &self.family {
+            KernelFamily::Heat { heat, kernels } => {
+                heat.log_density(self.prior.as_ref(), kernels, x, s)
+            }
+            KernelFamily::Wrapped(space) if s == 0.0 => {
                 let centres = Rows::new(&self.centres, self.manifold.ambient_dim())?;
                 let (bandwidths, weights) = (&self.bandwidths, &self.weights);
                 wrapped::log_density(space, self.prior.as_ref(), centres, bandwidths, weights, x)
             }
-            Law::Wrapped(_) => Err(no_noise(self.manifold.as_ref())),
+            KernelFamily::Wrapped(_) => Err(no_noise(self.manifold.as_ref())),
         }
     }
 
@@ -306,10 +308,11 @@ impl KernelMixture {
             )));
         }
         let rows = Rows::new(&centres, manifold.ambient_dim())?;
-        let law = law(centred(manifold.as_ref(), prior.as_ref(), rows)?, &bandwidths, &weights);
+        let family =
+            family(centred(manifold.as_ref(), prior.as_ref(), rows)?, &bandwidths, &weights);
         let (num_centres, nll) = (rows.len(), nll[0]);
         let mixture =
-            Self { manifold, prior, centres, bandwidths, weights, local: None, nll, trace, law };
+            Self { manifold, prior, centres, bandwidths, weights, local: None, nll, trace, family };
         let Some(local) = tensors.get("local_weights") else { return Ok(mixture) };
         let bands = mixture.bandwidths.len();
         if local.len() != num_centres * bands {
@@ -415,9 +418,9 @@ impl KernelMixture {
     }
 
     fn heat(&self) -> Result<&Heat, SolveError> {
-        match &self.law {
-            Law::Heat { heat, .. } => Ok(heat),
-            Law::Wrapped(_) => Err(SolveError::Unsupported {
+        match &self.family {
+            KernelFamily::Heat { heat, .. } => Ok(heat),
+            KernelFamily::Wrapped(_) => Err(SolveError::Unsupported {
                 what: "a kernel mixture with local weights",
                 manifold: self.manifold.name(),
                 hint: "they need heat kernels, and its kernels are wrapped normals; keep the common \
@@ -432,8 +435,8 @@ impl KernelMixture {
         let accuracy = Accuracy::exact(heat.space.dim);
         let (weights, prior) = (self.weights(), self.prior_weight());
         let kernels = Kernels::new(&heat.space, accuracy, &squares, weights, prior, Some(&local));
-        let law = Law::Heat { heat: Arc::new(heat), kernels };
-        Ok(Self { local: Some(local), nll, law, ..self.clone() })
+        let family = KernelFamily::Heat { heat: Arc::new(heat), kernels };
+        Ok(Self { local: Some(local), nll, family, ..self.clone() })
     }
 }
 
@@ -493,8 +496,8 @@ impl KernelMixture {
         // Those of the prior are overwritten below.
         let bandwidth = |pick: usize| if pick == 0 { 1.0 } else { self.bandwidths[pick - 1] };
         let mut out = starts.clone();
-        match &self.law {
-            Law::Heat { .. } => {
+        match &self.family {
+            KernelFamily::Heat { .. } => {
                 let (manifold, prior) = (Arc::clone(&self.manifold), Arc::clone(&self.prior));
                 let path = NoisingPath::new(manifold, prior, PathChoice::Exact)?;
                 let times: Vec<f64> = components.iter().map(|k| bandwidth(*k).powi(2)).collect();
@@ -503,7 +506,7 @@ impl KernelMixture {
                     path.sample(from, &times, &noise, first_row as u64, to)?;
                 }
             }
-            Law::Wrapped(_) => {}
+            KernelFamily::Wrapped(_) => {}
         }
         parallel::for_each_chunk(&mut out, m, 64, |first, chunk| {
             for (i, x) in chunk.chunks_exact_mut(m).enumerate() {
@@ -516,14 +519,14 @@ impl KernelMixture {
                     self.prior.sample(&mut stream, x).map_err(SolveError::at(i, 0.0))?;
                     continue;
                 }
-                match &self.law {
-                    Law::Wrapped(space) => {
+                match &self.family {
+                    KernelFamily::Wrapped(space) => {
                         let std = vec![bandwidth(pick); space.dim()];
                         space.sample_wrapped_normal(start, &std, &mut stream, x);
                     }
                     // On ℝ^d the kernel is a normal around the centre, not the noise that pulls
                     // towards the origin.
-                    Law::Heat { heat, .. } => {
+                    KernelFamily::Heat { heat, .. } => {
                         for block in &heat.space.blocks {
                             if let Shape::Flat { .. } = block.shape {
                                 for j in block.ambient.clone() {
@@ -608,15 +611,15 @@ fn centred(
     Ok(Centred::Heat(Box::new(Heat::new(manifold, prior, train)?)))
 }
 
-fn law(centred: Centred, bandwidths: &[f64], weights: &[f64]) -> Law {
+fn family(centred: Centred, bandwidths: &[f64], weights: &[f64]) -> KernelFamily {
     match centred {
-        Centred::Wrapped(space) => Law::Wrapped(space),
+        Centred::Wrapped(space) => KernelFamily::Wrapped(space),
         Centred::Heat(heat) => {
             let squares: Vec<f64> = bandwidths.iter().map(|b| b * b).collect();
             let accuracy = Accuracy::exact(heat.space.dim);
             let (common, prior) = (&weights[1..], weights[0]);
             let kernels = Kernels::new(&heat.space, accuracy, &squares, common, prior, None);
-            Law::Heat { heat: Arc::from(heat), kernels }
+            KernelFamily::Heat { heat: Arc::from(heat), kernels }
         }
     }
 }

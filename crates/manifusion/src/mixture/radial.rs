@@ -24,7 +24,7 @@ const SPACING: f64 = 0.05;
 
 /// A block's kernel at one time, relative to its peak.
 #[derive(Clone, Debug)]
-pub(super) enum Form {
+pub(super) enum RadialForm {
     /// exp(−q/2V + C(2q/q_max − 1)) for squared chords q ≤ q_max, and nothing beyond.
     Narrow { half_precision: f64, q_max: f64, poly: Vec<f64> },
     /// F(t) + εG(t), polynomials in t = cos φ, or in t² on a quotient; εG is the change when V
@@ -93,8 +93,8 @@ impl Radial {
 
     /// The form at `variance` (in the block's internal metric, on ℝ^d with the centre's factor
     /// `decay`), and the logarithm of its peak with respect to the manifold's volume.
-    pub(super) fn form(&self, variance: f64, decay: f64) -> (Form, f64) {
-        let gauss = Form::Gauss { precision: 1.0 / variance, decay };
+    pub(super) fn form(&self, variance: f64, decay: f64) -> (RadialForm, f64) {
+        let gauss = RadialForm::Gauss { precision: 1.0 / variance, decay };
         let peak = |dim: usize| -0.5 * dim as f64 * (2.0 * PI * variance).ln();
         match self.shape {
             Shape::Flat { dim } => (gauss, peak(dim)),
@@ -111,7 +111,7 @@ impl Radial {
                 }
                 let (poly, correction) = self.correction(variance);
                 let q_max = q_of(self.reach * variance.sqrt());
-                let form = Form::Narrow { half_precision: 0.5 / variance, q_max, poly };
+                let form = RadialForm::Narrow { half_precision: 0.5 / variance, q_max, poly };
                 (form, peak(dim) + correction + volume)
             }
         }
@@ -174,7 +174,7 @@ impl Radial {
 
     /// The eigenfunction series 1 + Σ dimₙ e^{−n(n+d−1)V/2} Rₙ (even n alone on the quotient),
     /// relative to its value at t = 1.
-    fn wide(&self, dim: usize, quotient: bool, variance: f64) -> (Form, f64) {
+    fn wide(&self, dim: usize, quotient: bool, variance: f64) -> (RadialForm, f64) {
         let d = dim as f64;
         let (mut value, mut change) = (vec![1.0], vec![0.0]);
         let (mut peak, mut multiplicity) = (1.0, 1.0);
@@ -208,7 +208,7 @@ impl Radial {
             *c /= peak;
         }
         let volume = sphere_log_volume(dim) - if quotient { 2f64.ln() } else { 0.0 };
-        (Form::Wide { value, change }, peak.ln() - volume)
+        (RadialForm::Wide { value, change }, peak.ln() - volume)
     }
 }
 

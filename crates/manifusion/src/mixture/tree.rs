@@ -39,7 +39,7 @@ pub(super) struct Node {
 
 /// Every cell as one kernel: mass, mean and variance of (a part of) its points.
 #[derive(Clone, Debug)]
-pub(super) struct View {
+pub(super) struct CellWeights {
     /// Internal coordinates of the mean.
     pub(super) inner: Vec<f64>,
     /// Number of points.
@@ -54,7 +54,7 @@ pub(super) struct View {
     bandwidths: usize,
 }
 
-impl View {
+impl CellWeights {
     /// Number of a cell's points, or their weight in the bandwidths from the first to before the
     /// second.
     #[inline]
@@ -179,7 +179,7 @@ impl Tree {
         metric: &[f64],
         local: Option<&[f64]>,
         keep: impl Fn(usize) -> bool,
-    ) -> View {
+    ) -> CellWeights {
         let width = space.metric_width();
         let count = self.nodes.len();
         let mut mean = vec![0.0; count * width];
@@ -224,7 +224,7 @@ impl Tree {
         let bandwidths = local.map_or(0, |local| local.len() * width / metric.len());
         let weights_from =
             local.map_or_else(Vec::new, |local| self.weights_from(local, bandwidths, &keep));
-        View { inner, total: mass[0], mass, variance, weights_from, bandwidths }
+        CellWeights { inner, total: mass[0], mass, variance, weights_from, bandwidths }
     }
 
     fn weights_from(

@@ -3,7 +3,7 @@
 
 use thiserror::Error;
 
-use super::times::{Learner, Times};
+use super::times::{ProposalLearner, Times};
 use super::{TrainError, Trainer};
 use crate::checkpoint::{Arrays, Checkpoint};
 use crate::optim::{Adam, AdamConfig, OptimError};
@@ -40,7 +40,7 @@ impl Trainer {
         values.insert("skipped".into(), self.skipped.into());
         values.insert("skipped_in_a_row".into(), self.skipped_in_a_row.into());
         if let Times::Learned(learner) = &self.times {
-            let Learner { flow, adam, .. } = learner.as_ref();
+            let ProposalLearner { flow, adam, .. } = learner.as_ref();
             values.insert("flow_steps".into(), adam.steps().into());
             let (first, second) = adam.moments();
             arrays.insert("flow.params".into(), flow.params().to_vec());
@@ -74,7 +74,7 @@ impl Trainer {
         let skipped = number("skipped")?;
         let skipped_in_a_row = number("skipped_in_a_row")?;
         if let Times::Learned(learner) = &mut self.times {
-            let Learner { flow, adam, .. } = learner.as_mut();
+            let ProposalLearner { flow, adam, .. } = learner.as_mut();
             let steps = number("flow_steps")?;
             let mut array = |name: &'static str| {
                 let found: Vec<f64> =

@@ -48,11 +48,11 @@ pub enum FlowGradient {
 /// The proposal of a run in progress.
 pub(super) enum Times {
     Fixed(Box<dyn Proposal>),
-    Learned(Box<Learner>),
+    Learned(Box<ProposalLearner>),
 }
 
 /// The flow with its optimiser and the draws of the last batch.
-pub(super) struct Learner {
+pub(super) struct ProposalLearner {
     pub(super) flow: SigmoidalFlow,
     pub(super) adam: Adam<f64>,
     settings: LearnedTimes,
@@ -72,7 +72,7 @@ impl Times {
             TimeSampling::Learned(settings) => {
                 let flow = SigmoidalFlow::new(settings.flow, s_min, t_end, seed)?;
                 let adam = Adam::new(AdamConfig::default(), flow.params().len())?;
-                Self::Learned(Box::new(Learner { flow, adam, settings, draws: Vec::new() }))
+                Self::Learned(Box::new(ProposalLearner { flow, adam, settings, draws: Vec::new() }))
             }
         })
     }
@@ -90,7 +90,7 @@ impl Times {
         match self {
             Self::Fixed(proposal) => proposal.fill(streams, step, s, log_q),
             Self::Learned(learner) => {
-                let Learner { flow, draws, .. } = learner.as_mut();
+                let ProposalLearner { flow, draws, .. } = learner.as_mut();
                 let n = s.len() as f64;
                 draws.clear();
                 for (i, (s, log_q)) in s.iter_mut().zip(log_q).enumerate() {
@@ -121,7 +121,7 @@ impl Times {
         slopes: Option<&[f64]>,
     ) -> Result<(), TrainError> {
         let Self::Learned(learner) = self else { return Ok(()) };
-        let Learner { flow, adam, settings, draws } = learner.as_mut();
+        let ProposalLearner { flow, adam, settings, draws } = learner.as_mut();
         let mut gradient = vec![0.0; flow.params().len()];
         if let Some(slopes) = slopes {
             flow.pathwise_variance_gradient(draws, losses, slopes, &mut gradient)?;

@@ -118,9 +118,9 @@ pub(super) fn warmup(steps: u64) -> u64 {
     (steps / 50).min(500)
 }
 
-/// Gradient partitions of a batch with so many values and tangents. Matrix products of fewer than some
-/// 256 rows lose what more threads gain: in eight partitions a denoising step of 512 rows takes a quarter
-/// longer on two cores.
+/// Gradient partitions of a batch with so many values and tangents. Matrix products of fewer than
+/// some 256 rows lose what more threads gain: in eight partitions a denoising step of 512 rows
+/// takes a quarter longer on two cores.
 fn partitions(stacked_rows: usize) -> usize {
     match stacked_rows / 256 {
         0..4 => 2,

@@ -9,14 +9,14 @@ use super::lanes::{
     wide_circle,
 };
 use super::{Component, Order, Sums, TINY};
-use crate::mixture::radial::Form;
+use crate::mixture::radial::RadialForm;
 use crate::mixture::space::{Point, QUATERNION_SCALE, Shape, Space};
-use crate::mixture::tree::View;
+use crate::mixture::tree::CellWeights;
 
 /// What is summed, and where to.
 pub(super) struct Terms<'a> {
     pub(super) component: &'a Component,
-    pub(super) view: &'a View,
+    pub(super) view: &'a CellWeights,
     pub(super) point: &'a Point,
     /// Cells with their masses.
     pub(super) cells: &'a [(u32, f64)],
@@ -92,7 +92,7 @@ impl<const D: usize, const W: usize, const QUOTIENT: bool> Sum for SphereSum<'_,
             // K and its first and second derivative in t = ⟨x, c⟩.
             let (k, k1, k2, t);
             match &component.forms[0] {
-                Form::Narrow { half_precision, q_max, poly } => {
+                RadialForm::Narrow { half_precision, q_max, poly } => {
                     if QUOTIENT {
                         turn_towards(&x, &mut c);
                     }
@@ -108,14 +108,14 @@ impl<const D: usize, const W: usize, const QUOTIENT: bool> Sum for SphereSum<'_,
                     k1 = map2(&k, &log.first, |k, l1| l1 * k);
                     k2 = lanes(|l| (log.first[l] * log.first[l] + log.second[l]) * k[l]);
                 }
-                Form::Wide { value, change } => {
+                RadialForm::Wide { value, change } => {
                     t = cosine(&x, &c);
                     let p = wide::<ORDER, LANES>((value, change), &t, &epsilon, QUOTIENT);
                     k = map2(&weight, &p.value, |w, p| w * p);
                     k1 = map2(&weight, &p.first, |w, p| w * p);
                     k2 = map2(&weight, &p.second, |w, p| w * p);
                 }
-                Form::Gauss { .. } => return,
+                RadialForm::Gauss { .. } => return,
             }
             for l in 0..LANES {
                 value[l] += k[l];
@@ -188,13 +188,13 @@ impl Sum for CirclesSum<'_> {
             let (mut slope, mut bend) = ([[0.0; LANES]; MAX_CIRCLES], [[0.0; LANES]; MAX_CIRCLES]);
             let (slope, bend) = (&mut slope[..count], &mut bend[..count]);
             match &component.forms[0] {
-                Form::Gauss { precision, .. } => {
+                RadialForm::Gauss { precision, .. } => {
                     let own = &x[..count];
                     let form = (*precision, None);
                     let log = gauss::<ORDER, LANES>(form, own, gather, &epsilon, slope, bend);
                     k = map2(&k, &exp(&log), |k, e| k * e);
                 }
-                Form::Wide { value, change } => {
+                RadialForm::Wide { value, change } => {
                     for j in 0..count {
                         let own = (x[count + j], x[2 * count + j]);
                         let (cos, sin) = (gather(count + j), gather(2 * count + j));
@@ -210,7 +210,7 @@ impl Sum for CirclesSum<'_> {
                         }
                     }
                 }
-                Form::Narrow { .. } => return,
+                RadialForm::Narrow { .. } => return,
             }
             for l in 0..LANES {
                 value[l] += k[l];
@@ -266,13 +266,13 @@ impl Sum for ProductSum<'_> {
                 let epsilon = [view.variance[i] * component.per_variance[b]];
                 let mut square = 0.0;
                 match (&component.forms[b], block.shape) {
-                    (Form::Gauss { precision, decay }, shape) => {
+                    (RadialForm::Gauss { precision, decay }, shape) => {
                         let circles = matches!(shape, Shape::Circles { .. });
                         let form = (*precision, (!circles).then_some(*decay));
                         let (slope, bend) = (&mut slope[at.clone()], &mut bend[at]);
                         exponent += gauss::<ORDER, 1>(form, x, |j| c[j], &epsilon, slope, bend)[0];
                     }
-                    (Form::Wide { value, change }, Shape::Circles { count }) => {
+                    (RadialForm::Wide { value, change }, Shape::Circles { count }) => {
                         for (j, a) in at.enumerate() {
                             let own = (x[count + j], x[2 * count + j]);
                             let other = (&c[count + j], &c[2 * count + j]);
@@ -286,7 +286,7 @@ impl Sum for ProductSum<'_> {
                         // Derivatives of log K in t.
                         let (t, l1, l2);
                         match form {
-                            Form::Narrow { half_precision, q_max, poly } => {
+                            RadialForm::Narrow { half_precision, q_max, poly } => {
                                 if quotient {
                                     turned.clear();
                                     turned.extend_from_slice(c);
@@ -303,7 +303,7 @@ impl Sum for ProductSum<'_> {
                                 factor *= log.value[0].exp();
                                 (l1, l2) = (log.first[0], log.second[0]);
                             }
-                            Form::Wide { value, change } => {
+                            RadialForm::Wide { value, change } => {
                                 let cosine = cosine(x, c);
                                 let p =
                                     wide::<ORDER, 1>((value, change), &cosine, &epsilon, quotient);
@@ -313,7 +313,7 @@ impl Sum for ProductSum<'_> {
                                 l1 = p.first[0] / k;
                                 l2 = p.second[0] / k - l1 * l1;
                             }
-                            Form::Gauss { .. } => continue,
+                            RadialForm::Gauss { .. } => continue,
                         }
                         square = l2;
                         let unit = if quotient { 1.0 / QUATERNION_SCALE } else { 1.0 };

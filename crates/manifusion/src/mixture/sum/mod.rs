@@ -5,9 +5,9 @@ mod lanes;
 
 use blocks::{CirclesSum, MAX_CIRCLES, ProductSum, SphereSum, Sum, Terms, Vectorised};
 
-use super::radial::{Form, Radial};
+use super::radial::{Radial, RadialForm};
 use super::space::{Point, Shape, Space};
-use super::tree::{Tree, View};
+use super::tree::{CellWeights, Tree};
 use crate::prior::Prior;
 
 /// Bandwidths whose squares are below this share of the noise time act as one kernel of their mean
@@ -79,7 +79,7 @@ struct Component {
     log_weight: f64,
     /// First and last-but-one bandwidth that it stands for.
     bands: (usize, usize),
-    forms: Vec<Form>,
+    forms: Vec<RadialForm>,
     /// ρ²/T of each block: cell variances in units of the kernel's.
     per_variance: Vec<f64>,
     /// Largest ρ/√T over all blocks, and over those that are not wide.
@@ -109,9 +109,9 @@ pub(super) struct Centres<'a> {
     pub(super) space: &'a Space,
     pub(super) tree: &'a Tree,
     /// All points: what decides which cells are opened.
-    pub(super) all: &'a View,
+    pub(super) all: &'a CellWeights,
     /// The points that are summed.
-    pub(super) view: &'a View,
+    pub(super) view: &'a CellWeights,
 }
 
 /// Buffers of one thread.
@@ -214,7 +214,7 @@ impl Kernels {
             component.log_factor += log_peak;
             component.per_variance.push(per_length * per_length);
             component.per_length = component.per_length.max(per_length);
-            if !matches!(form, Form::Wide { .. }) {
+            if !matches!(form, RadialForm::Wide { .. }) {
                 component.per_distance = component.per_distance.max(per_length);
             }
             component.forms.push(form);
@@ -477,7 +477,7 @@ impl Component {
     /// [`Component::distance2`] on one sphere.
     #[inline]
     fn sphere_distance2<const W: usize, const QUOTIENT: bool>(&self, x: &[f64], c: &[f64]) -> f64 {
-        let Form::Narrow { half_precision, .. } = &self.forms[0] else { return 0.0 };
+        let RadialForm::Narrow { half_precision, .. } = &self.forms[0] else { return 0.0 };
         let mut q = 0.0;
         for j in 0..W {
             q += (x[j] - c[j]) * (x[j] - c[j]);
@@ -493,7 +493,7 @@ impl Component {
         for (block, form) in space.blocks.iter().zip(&self.forms) {
             let (x, c) = (&x[block.inner.clone()], &centre[block.inner.clone()]);
             match (form, block.shape) {
-                (Form::Narrow { half_precision, .. }, Shape::Sphere { quotient, .. }) => {
+                (RadialForm::Narrow { half_precision, .. }, Shape::Sphere { quotient, .. }) => {
                     let mut q = 0.0;
                     for (x, c) in x.iter().zip(c) {
                         q += (x - c) * (x - c);
@@ -502,7 +502,7 @@ impl Component {
                     let q = if quotient { q.min(4.0 - q) } else { q };
                     total += 2.0 * half_precision * q;
                 }
-                (Form::Gauss { precision, .. }, Shape::Circles { count }) => {
+                (RadialForm::Gauss { precision, .. }, Shape::Circles { count }) => {
                     let mut q = 0.0;
                     for (x, c) in x[..count].iter().zip(c) {
                         let delta = wrapped(x - c);
@@ -510,7 +510,7 @@ impl Component {
                     }
                     total += precision * q;
                 }
-                (Form::Gauss { precision, decay }, _) => {
+                (RadialForm::Gauss { precision, decay }, _) => {
                     let mut q = 0.0;
                     for (x, c) in x.iter().zip(c) {
                         let delta = x - decay * c;

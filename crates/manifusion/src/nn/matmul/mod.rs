@@ -443,8 +443,8 @@ mod tests {
         check::<f64, _>(pulp::Scalar, 1e-14);
     }
 
-    /// Software vectors of 16, 8, 4 and 2 numbers go through the tiles of AVX-512, AVX2 and NEON; each
-    /// number once, since they take minutes to compile.
+    /// Software vectors of 16, 8, 4 and 2 numbers go through the tiles of AVX-512, AVX2 and NEON;
+    /// each number once, since they take minutes to compile.
     #[test]
     fn kernels_agree_with_the_definition_for_every_register_width() {
         check::<f32, _>(pulp::Scalar512b, 1e-6);

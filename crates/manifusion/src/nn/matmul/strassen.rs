@@ -310,7 +310,8 @@ impl<T: Real> StrassenGradient<'_, T> {
                 _ => z.quadrant_panel(0, 0, q),
             };
             let g = &mut g[(q + column * z.half_panels()) * LANES..];
-            let mut part = Part::<T, STEP> { kept, g, row_len: z.columns, fresh: self.fresh };
+            let mut part =
+                CombinedRows::<T, STEP> { kept, g, row_len: z.columns, fresh: self.fresh };
             product(simd, h_panel, z_panel, &mut part);
         }
     }
@@ -331,7 +332,7 @@ struct Kept<T> {
 }
 
 /// Where product `STEP` of a tile goes.
-struct Part<'a, T, const STEP: usize> {
+struct CombinedRows<'a, T, const STEP: usize> {
     kept: &'a mut Kept<T>,
     /// The gradient from the tile's first entry on.
     g: &'a mut [T],
@@ -339,7 +340,7 @@ struct Part<'a, T, const STEP: usize> {
     fresh: bool,
 }
 
-impl<T: Real, const STEP: usize> TakeRow<T> for Part<'_, T, STEP> {
+impl<T: Real, const STEP: usize> TakeRow<T> for CombinedRows<'_, T, STEP> {
     #[inline(always)]
     fn take<S: Simd, const V: usize>(&mut self, simd: S, row: usize, sum: &[T::Vector<S>; V]) {
         let v = T::vectors_mut::<S>(&mut self.kept.v[row].0);
