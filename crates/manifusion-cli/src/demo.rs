@@ -30,7 +30,6 @@ method = "rdm"
 manifold = "sphere:2"
 data.source = "synthetic:sphere-mixture"
 data.rows = 12000
-rdm.model.guide = "none"
 rdm.net.width = 128
 rdm.train.validations = 8
 evaluate.bound_points = 12

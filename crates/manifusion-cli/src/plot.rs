@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
-use manifusion::density::Density;
 use manifusion::methods::{Fitted, WithOptions};
 use manifusion::parallel::in_pool;
 use manifusion::points::{Points, SplitPart};
@@ -28,8 +27,7 @@ struct PictureArgs {
     /// Colours for log-density or density.
     #[arg(long, default_value = "log-density")]
     value: String,
-    /// About how many times the density is evaluated for a map; for a guided model a quarter of it,
-    /// since its guide has the detail in closed form.
+    /// About how many times the density is evaluated for a map.
     #[arg(long, default_value_t = 10_000)]
     evaluations: usize,
     /// Longitude in the middle of a map, in degrees.
@@ -93,7 +91,6 @@ pub(crate) struct ReportArgs {
 struct RunPictures {
     model: Arc<dyn Fitted>,
     density: WithOptions,
-    reference: Option<Arc<dyn Density>>,
     test: Points,
     curves: TrainingCurves,
     title: String,
@@ -105,29 +102,23 @@ struct RunPictures {
 const ROUGH: f64 = 1e-3;
 
 impl RunPictures {
-    /// For pictures: to fewer digits, with the detail of a reference density where there is one.
+    /// For pictures: to fewer digits.
     fn rough(run: &StoredRun, coastlines: bool) -> Result<Self> {
         let model = run.model()?;
-        let reference = model.reference();
         let tolerance = run.settings().evaluate.tolerance.max(ROUGH);
         let sampling =
             SampleOptions { steps: Steps::Fixed { level: 7 }, ..SampleOptions::default() };
-        Self::of(run, WithOptions { model, tolerance, sampling }, reference, coastlines)
+        Self::of(run, WithOptions { model, tolerance, sampling }, coastlines)
     }
 
     /// For numbers that others calculate with: each the model's own likelihood, none interpolated.
     fn exact(run: &StoredRun) -> Result<Self> {
         let (model, sampling) = (run.model()?, SampleOptions::default());
         let tolerance = run.settings().evaluate.tolerance;
-        Self::of(run, WithOptions { model, tolerance, sampling }, None, false)
+        Self::of(run, WithOptions { model, tolerance, sampling }, false)
     }
 
-    fn of(
-        run: &StoredRun,
-        density: WithOptions,
-        reference: Option<Arc<dyn Density>>,
-        coastlines: bool,
-    ) -> Result<Self> {
+    fn of(run: &StoredRun, density: WithOptions, coastlines: bool) -> Result<Self> {
         let (model, form) = (Arc::clone(&density.model), &run.data_facts()?.output);
         let source = run.settings().data.source.as_deref().unwrap_or_default();
         let forms = form.form.as_slice();
@@ -136,7 +127,6 @@ impl RunPictures {
         let named = forms.iter().all(|form| angles.contains(form));
         let curves = run.curves()?;
         Ok(Self {
-            reference,
             test: run.points(SplitPart::Test)?,
             curves: TrainingCurves { rows: curves.rows, proposal: curves.proposal },
             title: format!(
@@ -158,7 +148,6 @@ impl RunPictures {
         PlotSource {
             manifold: self.model.manifold().as_ref(),
             density: &self.density,
-            reference: self.reference.as_deref(),
             data: Some(self.test.rows()),
             samples: None,
             geographic: self.geographic,

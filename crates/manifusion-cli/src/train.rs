@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use manifusion::methods::METHODS;
-use manifusion::methods::rdm::{Guide, Loss, Preset};
+use manifusion::methods::rdm::{Loss, Preset};
 use manifusion_run::{Choices, Config, Trained, resume as go_on, train};
 use serde_json::json;
 
@@ -20,9 +20,9 @@ pub(crate) struct Args {
     /// How the density is learned.
     #[arg(long, value_parser = methods())]
     method: Option<String>,
-    /// What the network is added to.
-    #[arg(long, value_parser = names(Guide::NAMES))]
-    guide: Option<String>,
+    /// Networks of a stack [default: 2].
+    #[arg(long)]
+    members: Option<u32>,
     /// The form of the bound that is trained.
     #[arg(long, value_parser = names(Loss::NAMES))]
     loss: Option<String>,
@@ -89,7 +89,6 @@ fn choices(args: &Args) -> Result<Choices> {
     args.data.apply(&mut config);
     for (path, value) in [
         ("method", &args.method),
-        ("model.guide", &args.guide),
         ("train.loss", &args.loss),
         ("preset", &args.preset),
         ("data.group_by", &args.group_by),
@@ -97,6 +96,9 @@ fn choices(args: &Args) -> Result<Choices> {
         if let Some(value) = value {
             config.put(path, value.as_str());
         }
+    }
+    if let Some(members) = args.members {
+        config.put("members", i64::from(members));
     }
     if args.dedup {
         config.put("data.dedup", true);

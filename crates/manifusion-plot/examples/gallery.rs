@@ -97,7 +97,6 @@ fn main() -> Result<(), Box<dyn Error>> {
             axis_names: if set == "torus-mixture" { &names } else { &[] },
             curves: Some(&curves),
             grid: None,
-            reference: None,
         };
         for kind in kinds {
             let picture = draw(kind, &source, &options)?;

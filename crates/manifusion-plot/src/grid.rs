@@ -101,38 +101,7 @@ impl Grid {
     /// The density of a source on S², T², H² or ℝ².
     pub fn new(source: &PlotSource<'_>, options: &Options) -> Result<Self> {
         source.check()?;
-        let Some(reference) = source.reference else {
-            return Self::of(source, source.density, options, options.evaluations);
-        };
-        side(options.evaluations, 1.0)?;
-        // The reference has the detail; its ratio to the density is smooth.
-        let few = (options.evaluations / 4).max(MIN_EVALUATIONS);
-        let mut ratio = Self::of(source, source.density, options, few)?;
-        let coarse = Self::of(source, reference, options, few)?;
-        // Without a value of the reference there is no ratio.
-        if let Some(index) = coarse.log_density.iter().position(|v| !v.is_finite()) {
-            return Err(PlotError::NotADensity { index, value: coarse.log_density[index] });
-        }
-        for (ratio, reference) in ratio.log_density.iter_mut().zip(&coarse.log_density) {
-            *ratio -= reference;
-        }
-        let mut grid =
-            Self::of(source, reference, options, (4 * options.evaluations).min(MAX_EVALUATIONS))?;
-        let (x, y) = (grid.x.clone(), grid.y.clone());
-        for (log_p, (x, y)) in grid.log_density.iter_mut().zip(cells(&x, &y)) {
-            // −∞ where the density is none.
-            *log_p += ratio.interpolate(x, y, f64::MIN).unwrap_or(0.0);
-        }
-        grid.with_mass()
-    }
-
-    /// One density by as many evaluations.
-    fn of(
-        source: &PlotSource<'_>,
-        density: &dyn Density,
-        options: &Options,
-        evaluations: usize,
-    ) -> Result<Self> {
+        let (density, evaluations) = (source.density, options.evaluations);
         match source.manifold.family() {
             Family::Sphere { dim: 2 } => Self::sphere(source, density, side(evaluations, 2.0)?),
             Family::Torus { dim: 2 } => Self::torus(source, density, side(evaluations, 1.0)?),

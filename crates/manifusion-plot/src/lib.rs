@@ -45,7 +45,6 @@
 //!     axis_names: &[],
 //!     curves: None,
 //!     grid: None,
-//!     reference: None,
 //! };
 //! let options = Options { evaluations: 800, ..Options::default() };
 //! let picture = draw(PictureKind::natural(&*manifold), &source, &options)?;

@@ -118,7 +118,7 @@ fn coloured_dots(svg: &mut Svg, dots: &mut [(f64, [f64; 2])], scale: &Scale, fac
 
 /// Three pairs of angles for the data and for the samples, coloured by log-density.
 fn euler(svg: &mut Svg, source: &PlotSource<'_>, sets: &Sets<'_>, top: f64) -> Result<f64> {
-    // Each dot's colour is a likelihood, which takes a guided model some ten milliseconds.
+    // Each dot's colour is a likelihood.
     const LIMIT: usize = 1000;
     let names = ["φ₁", "Φ", "φ₂"];
     let ends = [360.0, 180.0, 360.0];

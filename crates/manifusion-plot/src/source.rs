@@ -20,10 +20,6 @@ pub struct PlotSource<'a> {
     pub manifold: &'a dyn Manifold,
     /// The density, of any method.
     pub density: &'a dyn Density,
-    /// A density in closed form that is close to it and has its detail (the mixture that guides a
-    /// network): maps then evaluate `density` on a coarser grid and interpolate its ratio to this
-    /// one.
-    pub reference: Option<&'a dyn Density>,
     /// Data, as a rule the test points.
     pub data: Option<Rows<'a>>,
     /// Samples of the density. Pictures that need some draw them when there are none.
@@ -99,8 +95,7 @@ pub struct Options {
     pub width: u32,
     /// What colours stand for.
     pub value: Value,
-    /// About how many times the density may be evaluated for a map; a quarter of it where there is
-    /// a reference, on whose grid four times as many are.
+    /// About how many times the density may be evaluated for a map.
     pub evaluations: usize,
     /// Longitude in the middle of a map, in degrees.
     pub central_meridian_deg: f64,

@@ -10,7 +10,7 @@ use serde_json::{Map, Value as Json, json};
 use crate::error::RunError;
 
 /// The version of the file; a later one is refused.
-pub const FORMAT: u32 = 2;
+pub const FORMAT: u32 = 3;
 
 /// Where the points come from and how they are split, as the user says it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -166,6 +166,7 @@ impl Config {
     pub fn choices(self) -> Result<Choices, RunError> {
         let Self { mut table, changes } = self;
         let found = table.get("format").and_then(toml::Value::as_integer);
+        let format = found.unwrap_or(i64::from(FORMAT));
         if let Some(found) = found
             && found > i64::from(FORMAT)
         {
@@ -197,7 +198,7 @@ impl Config {
             }
         }
         let name = chosen.info().name;
-        let section = match table.remove(name) {
+        let mut section = match table.remove(name) {
             None => Json::Object(Map::new()),
             Some(section) => {
                 check_finite(name, &section)?;
@@ -205,6 +206,12 @@ impl Config {
                     .map_err(|e| RunError::Settings(format!("configuration: {e}")))?
             }
         };
+        if format < 2 {
+            from_format_1(&mut section);
+        }
+        if format < 3 {
+            from_format_2(&mut section)?;
+        }
         // Sections of other methods are theirs.
         for method in METHODS {
             table.remove(method.info().name);
@@ -359,15 +366,11 @@ impl Choices {
 impl RunSettings {
     /// From the text of a run's `config.toml`, of this format or an earlier one.
     pub fn parse(text: &str) -> Result<Self, RunError> {
-        let config = Config::parse(text)?;
-        let format = config.table.get("format").and_then(toml::Value::as_integer).unwrap_or(1);
-        let Choices { method, manifold, seed, data, evaluate, mut section, .. } =
-            config.choices()?;
+        let mut config = Config::parse(text)?;
+        config.table.entry("format").or_insert(toml::Value::Integer(1));
+        let Choices { method, manifold, seed, data, evaluate, section, .. } = config.choices()?;
         let manifold =
             manifold.ok_or(RunError::NotGiven("the run's configuration has no manifold"))?;
-        if format < 2 {
-            from_format_1(&mut section);
-        }
         Ok(Self { method, manifold, seed, data, evaluate, section })
     }
 
@@ -403,6 +406,28 @@ impl RunSettings {
     /// The method of the run.
     pub fn method(&self) -> Result<&'static dyn Method, RunError> {
         Ok(method(&self.method)?)
+    }
+}
+
+/// Runs of format 2 had neither smoothing nor grids, and networks that could be added to a
+/// mixture's score.
+fn from_format_2(section: &mut Json) -> Result<(), RunError> {
+    if section.get("train").and_then(|train| train.get("steps")).is_some() {
+        section["train"]["smoothing"] = json!(0.0);
+        for (name, value) in
+            [("grid_levels", json!(0)), ("grid_max", json!(1.0)), ("grid_entries", json!(16))]
+        {
+            section["net"][name] = value;
+        }
+    }
+    let Some(Json::Object(model)) = section.get_mut("model") else { return Ok(()) };
+    model.remove("s_from");
+    match model.remove("guide") {
+        Some(guide) if guide == "kernel" => Err(RunError::Settings(String::from(
+            "the run is of version 0.1, its network guided by a kernel mixture, which later versions \
+             have no more; train again without --guide, or read it with version 0.1",
+        ))),
+        _ => Ok(()),
     }
 }
 

@@ -66,21 +66,17 @@ pub fn resume(path: &Path, watch: &Watch) -> Result<Trained, RunError> {
             (stored.points(SplitPart::Train)?, stored.points(SplitPart::Validation)?);
         let dir = stored.dir();
         // The mixture of the training points served the choices, which are made.
-        let task = Task {
-            geometry,
-            train,
-            validation,
-            seed: settings.seed,
-            mixture: stored.kernel()?.map(Arc::new).ok_or_else(no_mixture),
-            began: Instant::now(),
-            watch: watch.clone(),
-        };
+        let mixture = stored.kernel()?.map(Arc::new).ok_or_else(no_mixture);
+        let (seed, watch) = (settings.seed, watch.clone());
+        let began = Instant::now();
+        let watch_of_task = watch.clone();
+        let task = Task { geometry, train, validation, seed, mixture, began, watch: watch_of_task };
         let located = |error| dir.located(error);
         let mut run = method.open(&task, &settings.section, dir).map_err(located)?;
         if let Some(checkpoint) = dir.bytes(CHECKPOINT_FILE)? {
             run.restore(&checkpoint).map_err(located)?;
         }
-        finish(dir, run.as_mut(), watch)
+        finish(dir, run.as_mut(), &watch)
     })
 }
 

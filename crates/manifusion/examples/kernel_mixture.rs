@@ -1,8 +1,8 @@
 //! Test NLL of the kernel mixture on random 80/10/10 splits of a CSV file, mean over seeds 0, 1, ….
 //!
-//! `kernel_mixture FILE latlon|angles|quaternion [dedup] [guide] [seeds=3]`: columns are latitude
+//! `kernel_mixture FILE latlon|angles|quaternion [dedup] [seeds=3]`: columns are latitude
 //! and longitude in degrees (S²), any number of angles in degrees (torus), or a unit quaternion
-//! (SO(3)). With `guide` the untrained guide's ODE likelihood of 1000 test points follows.
+//! (SO(3)).
 
 use std::collections::HashSet;
 use std::error::Error;
@@ -10,15 +10,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use manifusion::density::Density;
-use manifusion::flow_density::FlowOptions;
-use manifusion::likelihood::log_density;
 use manifusion::manifold::{Manifold, parse};
-use manifusion::mixture::{Folds, Guide, KernelMixture, MixtureOptions};
-use manifusion::model::Diffusion;
-use manifusion::path::{NoisingPath, PathChoice};
+use manifusion::mixture::{KernelMixture, MixtureOptions};
 use manifusion::prior::default_prior;
 use manifusion::rng::Streams;
-use manifusion::rows::{Rows, RowsMut};
+use manifusion::rows::Rows;
 
 type Points = (Arc<dyn Manifold>, Vec<Vec<f64>>);
 
@@ -78,9 +74,7 @@ fn mean_and_error(values: &[f64]) -> (f64, f64) {
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [file, form, options @ ..] = &arguments[..] else {
-        return Err(
-            "usage: kernel_mixture FILE latlon|angles|quaternion [dedup] [guide] [seeds=3]".into(),
-        );
+        return Err("usage: kernel_mixture FILE latlon|angles|quaternion [dedup] [seeds=3]".into());
     };
     let has = |name: &str| options.iter().any(|o| o == name);
     let (manifold, mut points) = read(file, form)?;
@@ -129,66 +123,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             .map(|(b, w)| format!("{b:.2e}:{w:.4}"))
             .collect();
         println!("  prior {:.2e}, bandwidth:weight {}", mixture.prior_weight(), scales.join(" "));
-        if has("guide") {
-            guide(&mixture, &manifold, &train, &test)?;
-        }
     }
     let (mean, se) = mean_and_error(&nlls);
     println!("mean of seeds: {mean:.4}, standard error {se:.4}");
-    Ok(())
-}
-
-/// Times a training batch, and compares the ODE likelihood of the untrained guide with the closed
-/// form.
-#[expect(clippy::print_stdout, reason = "an example shows its result")]
-fn guide(
-    mixture: &KernelMixture,
-    manifold: &Arc<dyn Manifold>,
-    train: &[f64],
-    test: &[f64],
-) -> Result<(), Box<dyn Error>> {
-    let m = manifold.ambient_dim();
-    let prior = default_prior(manifold)?;
-    let guide = Guide::new(mixture, Some(Folds::default()), 0.0)?;
-    let (s_min, t_end) = (1e-6, 6.0f64);
-    let path = NoisingPath::new(Arc::clone(manifold), Arc::clone(&prior), PathChoice::Exact)?;
-    let streams = Streams::new(0, "batch");
-    let (n, rounds) = (512, 30);
-    let mut fastest = f64::INFINITY;
-    for round in 0..rounds {
-        let mut pick = streams.stream(round, 7);
-        let centre: Vec<usize> =
-            (0..n).map(|_| (pick.uniform() * (train.len() / m - 1) as f64) as usize).collect();
-        let s: Vec<f64> = (0..n).map(|_| s_min * (t_end / s_min).powf(pick.uniform())).collect();
-        let x: Vec<f64> = centre.iter().flat_map(|c| train[c * m..(c + 1) * m].to_vec()).collect();
-        let mut y = x.clone();
-        path.sample(Rows::new(&x, m)?, &s, &streams, round * n as u64, RowsMut::new(&mut y, m)?)?;
-        let start = Instant::now();
-        guide.cross_fitted(Rows::new(&y, m)?, &s, &centre, &mut vec![0.0; n * m])?;
-        fastest = fastest.min(start.elapsed().as_secs_f64());
-    }
-    let test = &test[..test.len().min(1000 * m)];
-    let model = Diffusion {
-        manifold: Arc::clone(manifold),
-        prior,
-        field: Arc::new(guide),
-        s_min,
-        t_end: if manifold.name().starts_with("sphere") { 6.0 } else { 15.0 },
-    };
-    let rows = Rows::new(test, m)?;
-    let start = Instant::now();
-    let found = log_density(&model, rows, &FlowOptions::default())?;
-    let seconds = start.elapsed().as_secs_f64();
-    let closed = mixture.noised_log_density(rows, s_min)?;
-    let negative = |values: &[f64]| -values.iter().sum::<f64>() / values.len() as f64;
-    let worst = found.log_p.iter().zip(&closed).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
-    println!(
-        "  guide: {:.2} ms per batch of {n} (fastest); ODE NLL {:.4}, closed form {:.4}, worst difference {worst:.4}, {} points, {:.0} evaluations each, {seconds:.1} s",
-        1e3 * fastest,
-        negative(&found.log_p),
-        negative(&closed),
-        rows.len(),
-        found.stats.evaluations as f64 / rows.len() as f64,
-    );
     Ok(())
 }

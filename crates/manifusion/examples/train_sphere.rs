@@ -8,14 +8,13 @@ use manifusion::data::Synthetic;
 use manifusion::evaluation::{Baselines, EvaluationOptions, evaluate};
 use manifusion::fit::Fit;
 use manifusion::methods::Rdm;
-use manifusion::methods::rdm::Guide;
 use manifusion::watch::Watch;
 
 #[expect(clippy::print_stdout, reason = "an example shows its result")]
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let points = Points::synthetic("sphere-mixture", 20_000, 1)?;
     let mut shown = 0;
-    let done = Fit::new(Rdm::default().guide(Guide::None).minutes(1.0))
+    let done = Fit::new(Rdm::default().minutes(1.0))
         .progress(move |progress| {
             if progress.training.is_some() && progress.done >= shown + 500 {
                 shown = progress.done;

@@ -13,9 +13,10 @@ use crate::data::Synthetic;
 use crate::density::Density;
 use crate::error::SolveError;
 use crate::likelihood::BoundOptions;
+use crate::linalg::log_sum_exp;
 use crate::manifold::{Family, Hyperboloid, Manifold, Metric};
 use crate::mass::{MassKind, total_mass};
-use crate::methods::{Fitted, LikelihoodKind};
+use crate::methods::{Fitted, LikelihoodKind, LogDensities, Member};
 use crate::mixture::KernelMixture;
 use crate::points::Points;
 use crate::rows::Rows;
@@ -74,13 +75,12 @@ evaluation! {
         other_measure: Option<String>, "";
         /// nll of the uniform density, the least that a model must beat.
         uniform_nll: Option<f64>, "nats";
+        /// nll of the first network of a stack alone.
+        network_nll: Option<f64>, "nats";
         /// nll of a kernel mixture fitted to the same training points: a simple, strong rival.
         kernel_nll: Option<f64>, "nats";
         /// Standard error of kernel_nll.
         kernel_nll_se: Option<f64>, "nats";
-        /// nll of the mixture that guides the network, without the network: what the network adds
-        /// is the difference to nll.
-        guide_nll: Option<f64>, "nats";
         /// nll of the ground-truth density of generated data: what no model beats on average.
         true_nll: Option<f64>, "nats";
         /// Negated evidence lower bound: an upper bound of the negative log-likelihood of the
@@ -102,6 +102,8 @@ evaluation! {
         bound_points: usize, "points";
         /// nll on the points of the bounds, to compare them with.
         nll_on_bound_points: Option<f64>, "nats";
+        /// The members of a stack, each with its weight and its nll alone.
+        members: Option<Vec<MemberNll>>, "nats";
         /// Total mass of the density over the manifold; 1 for an exact density.
         mass: Option<f64>, "";
         /// Error of mass.
@@ -117,8 +119,8 @@ evaluation! {
         test_in_train: Option<f64>, "";
         /// How the density was learned.
         method: String, "";
-        /// none, or kernel when a kernel mixture's score guides the network.
-        guide: Option<String>, "";
+        /// How far the training points were smoothed, in squared bandwidths of the kernel mixture.
+        smoothing: Option<f64>, "";
         /// The space that the data live on.
         manifold: String, "";
         /// The data.
@@ -157,6 +159,18 @@ evaluation! {
         /// Version of the program.
         version: String, "";
     }
+}
+
+/// What one member contributes to a stack.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct MemberNll {
+    /// The method that learned it.
+    pub method: String,
+    /// Its weight in the stack.
+    pub weight: f64,
+    /// Its nll alone, in nats.
+    pub nll: f64,
 }
 
 /// JSON has no NaN: it is null there.
@@ -222,8 +236,8 @@ pub fn evaluate(
 ) -> Result<Evaluation, SolveError> {
     let start = Instant::now();
     let (x, manifold) = (points.rows(), model.manifold().as_ref());
-    let scored = watch.stage("likelihood", || model.log_density_to(x, options.tolerance))?;
-    let values = negated(&scored.log_p);
+    let scored = watch.stage("likelihood", || score(model, x, options.tolerance))?;
+    let values = negated(&scored.whole.log_p);
     let nll = mean(&values);
     let interval = bootstrap_interval(&values, 0.95, options.bootstrap, seed);
     let kind = model.likelihood_kind();
@@ -242,12 +256,14 @@ pub fn evaluate(
         n: x.len(),
         method: model.info().name.to_owned(),
         manifold: manifold.name(),
-        guide: Some(facts.guide.unwrap_or("none").to_owned()),
+        smoothing: facts.smoothing,
         loss: facts.loss.map(str::to_owned),
         s_min: facts.s_min,
         t_end: facts.t_end,
         tolerance: (kind == LikelihoodKind::Ode).then_some(options.tolerance),
-        evaluations: scored.evaluations,
+        evaluations: scored.whole.evaluations,
+        members: (!scored.members.is_empty()).then_some(scored.members),
+        network_nll: scored.first_network_nll,
         threads: rayon::current_num_threads(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         ..Evaluation::default()
@@ -257,15 +273,11 @@ pub fn evaluate(
         found.nll_other_measure = Some(nll.value - change);
     }
     let mut rest = || -> Result<(), SolveError> {
-        let kernel = baselines.kernel.or(model.mixture());
+        let kernel = model.mixture().or(baselines.kernel);
         if let Some(kernel) = kernel {
             let log_p = watch.stage("kernel mixture", || kernel.log_density(x))?;
             let nll = mean(&negated(&log_p));
             (found.kernel_nll, found.kernel_nll_se) = (Some(nll.value), known(nll.se));
-        }
-        if let Some(reference) = model.reference() {
-            let log_p = watch.stage("guide", || reference.log_density(x))?;
-            found.guide_nll = Some(mean(&negated(&log_p)).value);
         }
         if let Some(truth) = baselines.truth {
             let values: Vec<f64> = x.rows().map(|x| -truth.log_density(x)).collect();
@@ -280,6 +292,37 @@ pub fn evaluate(
     }
     found.eval_seconds = start.elapsed().as_secs_f64();
     Ok(found)
+}
+
+/// Log-densities of a model and what its members, if it has any, are worth alone.
+struct Scored {
+    whole: LogDensities,
+    members: Vec<MemberNll>,
+    first_network_nll: Option<f64>,
+}
+
+fn score(model: &dyn Fitted, x: Rows<'_>, tolerance: f64) -> Result<Scored, SolveError> {
+    if model.members().is_empty() {
+        let whole = model.log_density_to(x, tolerance)?;
+        return Ok(Scored { whole, members: Vec::new(), first_network_nll: None });
+    }
+    let (mut members, mut first_network_nll) = (Vec::new(), None);
+    let (mut terms, mut evaluations) = (vec![Vec::new(); x.len()], 0.0);
+    for Member { model, weight } in model.members() {
+        let found = model.log_density_to(x, tolerance)?;
+        evaluations += found.evaluations;
+        for (terms, log_p) in terms.iter_mut().zip(&found.log_p) {
+            terms.push(weight.ln() + log_p);
+        }
+        let nll = mean(&negated(&found.log_p)).value;
+        if model.mixture().is_none() && first_network_nll.is_none() {
+            first_network_nll = Some(nll);
+        }
+        let method = model.info().name.to_owned();
+        members.push(MemberNll { method, weight: *weight, nll });
+    }
+    let log_p = terms.iter().map(|terms| log_sum_exp(terms)).collect();
+    Ok(Scored { whole: LogDensities { log_p, evaluations }, members, first_network_nll })
 }
 
 /// ELBO and KELBO on the first of the points, and the exact value on the same ones.
@@ -458,6 +501,11 @@ impl fmt::Display for Evaluation {
             ),
             ("mass", self.mass, self.mass_se, text(&self.mass_kind) + mass_note),
         ];
+        let members = self.members.iter().flatten().map(|member| {
+            let note = format!("member of the stack, weight {:.3}", member.weight);
+            (member.method.as_str(), Some(member.nll), None, note)
+        });
+        let rows = rows[..1].iter().cloned().chain(members).chain(rows[1..].iter().cloned());
         for (label, value, se, note) in rows {
             let Some(value) = value else { continue };
             let value = match se {

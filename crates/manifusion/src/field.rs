@@ -52,30 +52,6 @@ impl Field for SumField {
     }
 }
 
-/// A field that does not change below a time: a(x, max(s, from)).
-#[derive(Clone, Debug)]
-pub struct FrozenBelow {
-    /// The field.
-    pub field: Arc<dyn Field>,
-    /// The time.
-    pub from: f64,
-}
-
-impl Field for FrozenBelow {
-    fn eval(
-        &self,
-        x: Rows<'_>,
-        s: &[f64],
-        per_row: usize,
-        e: &[f64],
-        a: &mut [f64],
-        jvp: &mut [f64],
-    ) -> Result<(), SolveError> {
-        let later: Vec<f64> = s.iter().map(|s| s.max(self.from)).collect();
-        self.field.eval(x, &later, per_row, e, a, jvp)
-    }
-}
-
 /// ∇log p₀ = 2U₀, the score that every noised law tends to. A network that is added to it starts as
 /// the prior.
 #[derive(Clone, Debug)]

@@ -7,10 +7,11 @@ use std::time::Instant;
 use crate::error::SolveError;
 pub use crate::methods::Request;
 use crate::methods::{Finished, FitError, Fitted, Geometry, Method, Run, Task};
-use crate::mixture::{KernelMixture, MixtureOptions};
+use crate::mixture::{KernelMixture, MixtureOptions, random_choice};
 use crate::parallel::in_pool;
 use crate::points::{Points, hold_out};
 use crate::prior::{Prior, check_width};
+use crate::rows::Rows;
 use crate::train::MetricsRow;
 use crate::watch::{Progress, Watch};
 
@@ -111,10 +112,15 @@ impl Task {
         method.supports(&geometry)?;
         method.accepts(&train)?;
         let Geometry { manifold, prior } = geometry.clone();
-        let fitted =
-            || KernelMixture::fit(manifold, prior, train.rows(), &MixtureOptions::seeded(seed));
+        let options = MixtureOptions::for_dimension(manifold.dim(), seed);
+        let centres = thinned(train.rows(), MOST_CENTRES, seed);
+        let centres = Rows::new(&centres, manifold.ambient_dim())?;
+        let fitted = || KernelMixture::fit(manifold, prior, centres, &options);
         let mixture = match watch.stage("kernel mixture", fitted) {
-            Ok(mixture) => Ok(Arc::new(mixture)),
+            Ok(common) if common.can_be_local() => {
+                Ok(Arc::new(watch.stage("local weights", || common.localised(&options))?))
+            }
+            Ok(common) => Ok(Arc::new(common)),
             Err(unknown @ SolveError::Unsupported { .. }) => Err(unknown),
             Err(error) => return Err(error.into()),
         };
@@ -126,6 +132,20 @@ impl Task {
     pub fn since(self, began: Instant) -> Self {
         Self { began, ..self }
     }
+}
+
+/// Centres of a kernel mixture, at most: more would cost minutes and gain little, and networks
+/// learn from all points anyway.
+const MOST_CENTRES: usize = 20_000;
+
+/// All rows, or a random choice of `most` of them, in their order.
+fn thinned(x: Rows<'_>, most: usize, seed: u64) -> Vec<f64> {
+    if x.len() <= most {
+        return x.as_slice().to_vec();
+    }
+    let mut rows = random_choice(x.len(), most, seed);
+    rows.sort_unstable();
+    rows.into_iter().flat_map(|row| x.row(row).iter().copied()).collect()
 }
 
 /// Where a run leaves traces while it goes on.

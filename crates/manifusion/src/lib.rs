@@ -56,6 +56,7 @@ pub mod checkpoint;
 pub mod data;
 pub mod density;
 pub mod divergence;
+mod em;
 pub mod error;
 pub mod evaluation;
 pub mod field;

@@ -30,6 +30,9 @@ pub struct LossBatch {
     pub s: Vec<f64>,
     /// The factor of each row: 1/(n q(s)).
     pub weight: Vec<f64>,
+    /// The time that each row's starting point was smoothed for before the noise, n, or none at
+    /// all; see [`TransitionKernel::score_rows`].
+    pub smoothing: Vec<f64>,
     /// Whether the field is the prior's score plus the network.
     prior_score: bool,
     /// The prior's score, n × m.
@@ -92,7 +95,9 @@ impl LossBatch {
                 })?;
                 self.probes = Probes::default();
                 self.target.resize(self.y.len(), 0.0);
-                kernel.score_rows(y0, y, &self.s, RowsMut::new(&mut self.target, m)?)?;
+                let smoothing = Some(&self.smoothing[..]).filter(|times| !times.is_empty());
+                let target = RowsMut::new(&mut self.target, m)?;
+                kernel.score_rows(y0, y, &self.s, smoothing, target)?;
             }
         }
         if self.prior_score {
@@ -118,14 +123,6 @@ impl LossBatch {
             }
         }
         Ok(())
-    }
-
-    /// Takes a part of the target that something else than the network accounts for off it;
-    /// denoising form.
-    pub fn subtract_from_target(&mut self, part: &[f64]) {
-        for (target, part) in self.target.iter_mut().zip(part) {
-            *target -= part;
-        }
     }
 
     /// Where the network is to be evaluated.

@@ -54,7 +54,7 @@ type Sink = dyn FnMut(&Progress) -> ControlFlow<()> + Send;
 
 struct Inner {
     sink: Mutex<Option<Box<Sink>>>,
-    stopped: AtomicBool,
+    stopped: Arc<AtomicBool>,
     stage: Mutex<Stage>,
     done: AtomicU64,
 }
@@ -84,7 +84,7 @@ impl std::fmt::Debug for Watch {
 impl Default for Watch {
     /// A watch that tells nobody.
     fn default() -> Self {
-        Self::of(None)
+        Self::of(None, Arc::default())
     }
 }
 
@@ -101,16 +101,23 @@ impl Watch {
     /// A watch that calls `sink` on every change, from whichever thread made it, one call at a
     /// time. [`ControlFlow::Break`] stops the work.
     pub fn new(sink: impl FnMut(&Progress) -> ControlFlow<()> + Send + 'static) -> Self {
-        Self::of(Some(Box::new(sink)))
+        Self::of(Some(Box::new(sink)), Arc::default())
     }
 
-    fn of(sink: Option<Box<Sink>>) -> Self {
+    /// A watch that tells nobody and is stopped together with this one: for work beside the work
+    /// that is shown.
+    #[must_use]
+    pub fn silent(&self) -> Self {
+        Self::of(None, Arc::clone(&self.0.stopped))
+    }
+
+    fn of(sink: Option<Box<Sink>>, stopped: Arc<AtomicBool>) -> Self {
         let began = Instant::now();
         let stage =
             Stage { name: "", total: 0, in_parts: false, skipped: 0, began, training: None };
         Self(Arc::new(Inner {
             sink: Mutex::new(sink),
-            stopped: AtomicBool::new(false),
+            stopped,
             stage: Mutex::new(stage),
             done: AtomicU64::new(0),
         }))

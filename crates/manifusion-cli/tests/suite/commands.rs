@@ -37,7 +37,7 @@ const FIELDS: [&str; 34] = [
     "mass_se",
     "mass_kind",
     "measure",
-    "guide",
+    "smoothing",
     "loss",
     "s_min",
     "t_end",
@@ -58,7 +58,7 @@ const FIELDS: [&str; 34] = [
 fn a_run_from_data_to_samples() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
-    train(at, "run", &["--guide", "none"]);
+    train(at, "run", &["--method", "rdm"]);
     for file in [
         "config.toml",
         "metrics.jsonl",
@@ -77,7 +77,7 @@ fn a_run_from_data_to_samples() {
     }
     let number = |name: &str| report[name].as_f64().unwrap();
     assert_eq!(report["n"], 40);
-    assert_eq!(report["guide"], "none");
+    assert!(report["smoothing"].is_number() && report["members"].is_null());
     // A field of 60 steps is hardly better than none, but it is a density.
     assert!((number("uniform_nll") - (4.0 * std::f64::consts::PI).ln()).abs() < 1e-12);
     assert!(number("nll") < number("uniform_nll") + 0.1 && number("nll") > number("true_nll"));
@@ -163,31 +163,51 @@ fn places_on_a_torus_get_a_remark() {
 }
 
 #[test]
-fn both_methods_and_the_guide() {
+fn methods_share_split_and_mixture_and_a_stack_tells_its_members() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     train(at, "kernel", &["--method", "kernel"]);
-    train(at, "guided", &["--guide", "kernel"]);
-    let fast = ["--bound-points", "0", "--mass-points", "0", "--json"];
+    train(at, "network", &["--method", "rdm"]);
+    train(at, "stack", &["--members", "2"]);
+    let fast = ["--bound-points", "2", "--mass-points", "200", "--json"];
     let evaluate = |run: &str| {
         let mut args = vec!["evaluate", run];
         args.extend(fast);
         json(&stdout_of(at, &args))
     };
-    let (kernel, guided) = (evaluate("kernel"), evaluate("guided"));
+    let (kernel, network, stack) = (evaluate("kernel"), evaluate("network"), evaluate("stack"));
     assert_eq!(kernel["nll_kind"], "closed-form");
     for bound in ["elbo_nll", "kelbo_nll", "kelbo_k", "kelbo_nll_halved_steps"] {
         assert!(kernel.get(bound).is_some_and(serde_json::Value::is_null), "{bound}");
     }
     assert_eq!(kernel["nll"], kernel["kernel_nll"]);
-    assert_eq!(guided["kernel_nll"], kernel["nll"], "the same split has the same mixture");
-    assert_eq!(guided["guide"], "kernel");
-    assert_eq!(guided["split_hash"], kernel["split_hash"]);
-    // Hardly trained, a guided model is the mixture.
-    let difference = guided["nll"].as_f64().unwrap() - kernel["nll"].as_f64().unwrap();
-    assert!(difference.abs() < 0.1, "{difference}");
+    assert_eq!(network["kernel_nll"], kernel["nll"], "the same split has the same mixture");
+    assert_eq!(network["split_hash"], kernel["split_hash"]);
+    // The first network of a stack is that of a run with one.
+    assert_eq!(stack["method"], "stack");
+    assert_eq!(stack["network_nll"], network["nll"]);
+    assert_eq!(stack["kernel_nll"], kernel["nll"]);
+    let members = stack["members"].as_array().unwrap();
+    let methods: Vec<&str> = members.iter().map(|m| m["method"].as_str().unwrap()).collect();
+    assert_eq!(methods, ["rdm", "rdm", "kernel"]);
+    let weights: f64 = members.iter().map(|m| m["weight"].as_f64().unwrap()).sum();
+    assert!((weights - 1.0).abs() < 1e-9);
+    assert!(members[0]["nll"] != members[1]["nll"]);
+    // It is at least its best member with that one's weight.
+    let of = |value: &serde_json::Value| value.as_f64().unwrap();
+    for member in members {
+        let most = of(&member["nll"]) - of(&member["weight"]).ln();
+        assert!(of(&stack["nll"]) < most + 1e-9, "{stack}");
+    }
+    assert!(of(&stack["kelbo_nll"]) > of(&stack["nll_on_bound_points"]) - 0.2);
+    assert!((of(&stack["mass"]) - 1.0).abs() < 4.0 * of(&stack["mass_se"]) + 0.02);
+    let text = stdout_of(at, &["evaluate", "stack", "--bound-points", "0", "--mass-points", "0"]);
+    assert_eq!(text.matches("member of the stack, weight ").count(), 3, "{text}");
     let csv = stdout_of(at, &["sample", "kernel", "--num", "5"]);
     assert_eq!(csv.lines().count(), 6);
+    let csv = stdout_of(at, &["sample", "stack", "--num", "50", "--steps", "16"]);
+    let less = stdout_of(at, &["sample", "stack", "--num", "20", "--steps", "16"]);
+    assert!(csv.starts_with(&less), "draws do not depend on their number");
 }
 
 #[test]
@@ -233,7 +253,7 @@ fn the_papers_preset() {
         "activation = \"sine\"",
         "loss = \"implicit\"",
         "times = \"learned\"",
-        "guide = \"none\"",
+        "smoothing = 0.0",
         "rate = 0.0002",
         "decay = \"cosine\"",
     ] {
@@ -255,7 +275,7 @@ fn progress_lines_and_an_interrupt() {
     args.drain(steps..steps + 2);
     let mut child = Command::new(env!("CARGO_BIN_EXE_manifusion"))
         .args(args)
-        .args(["--guide", "none", "--out", "run", "--set", "train.steps=100000000"])
+        .args(["--method", "rdm", "--out", "run", "--set", "train.steps=100000000"])
         .args(["--set", "train.validations=1"])
         .current_dir(at)
         .stderr(Stdio::piped())

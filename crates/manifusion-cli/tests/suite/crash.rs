@@ -10,7 +10,7 @@ use manifusion::rng::Streams;
 /// A longer small run with a learned proposal, ActNorm and a checkpoint every few steps.
 fn arguments(out: &str) -> Vec<&str> {
     let mut args = SMALL_RUN.to_vec();
-    args.extend(["--guide", "none", "--steps", "6000", "--out", out]);
+    args.extend(["--method", "rdm", "--steps", "6000", "--out", out]);
     for setting in [
         "train.times=learned",
         "train.times_every=50",
@@ -88,7 +88,7 @@ fn damaged_files_are_named_and_nothing_is_overwritten() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     let mut args = SMALL_RUN.to_vec();
-    args.extend(["--guide", "none", "--out", "run"]);
+    args.extend(["--method", "rdm", "--out", "run"]);
     stdout_of(at, &args);
     let file = |name: &str| at.join("run").join(name);
     let model = std::fs::read(file("model.safetensors")).unwrap();
@@ -148,8 +148,8 @@ fn a_write_that_fails_leaves_a_run_that_can_go_on() {
     let mut args = SMALL_RUN.to_vec();
     // The checkpoint of this network is larger than a megabyte, everything before it is smaller.
     args.extend([
-        "--guide",
-        "none",
+        "--method",
+        "rdm",
         "--set",
         "net.width=256",
         "--set",

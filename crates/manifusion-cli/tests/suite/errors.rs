@@ -40,7 +40,7 @@ fn wrong_calls_get_one_clear_sentence() {
         ),
         (
             &["train", "--data", synthetic, "--config", "later.toml", "--out", "r"],
-            "the configuration has format 7, this program reads up to 2; update it",
+            "the configuration has format 7, this program reads up to 3; update it",
         ),
         (
             &["train", "--data", synthetic, "--config", "absent.toml", "--out", "r"],
@@ -82,7 +82,7 @@ fn wrong_calls_get_one_clear_sentence() {
         ),
         (
             &["train", "--data", synthetic, "--set", "model.local_weights=true", "--out", "r"],
-            "model.local_weights is a setting of --method kernel, not of --method rdm",
+            "model.local_weights is a setting of --method kernel, not of --method stack",
         ),
         (
             &["train", "--data", synthetic, "--minutes", "-1", "--out", "r"],
@@ -126,27 +126,6 @@ fn wrong_calls_get_one_clear_sentence() {
                 "r",
             ],
             "",
-        ),
-        (
-            &[
-                "train",
-                "--data",
-                "synthetic:hyperbolic-wrapped",
-                "--guide",
-                "kernel",
-                "--out",
-                "r",
-                "--steps",
-                "2",
-            ],
-            "",
-        ),
-        (
-            &[
-                "train", "--data", synthetic, "--guide", "kernel", "--loss", "implicit", "--out",
-                "r2", "--steps", "2",
-            ],
-            "a guided model is trained with the denoising loss; the implicit loss has no guide",
         ),
         (
             &[
@@ -198,7 +177,7 @@ fn a_run_without_a_finite_validation_ends_in_an_error() {
     let steps = args.iter().position(|arg| *arg == "--steps").unwrap();
     // Fewer than the steps without a finite loss that end a run.
     args[steps + 1] = "4";
-    args.extend(["--guide", "none", "--out", "run"]);
+    args.extend(["--method", "rdm", "--out", "run"]);
     for setting in ["train.rate=1e8", "train.clip=1e30", "net.zero_output=false"] {
         args.extend(["--set", setting]);
     }

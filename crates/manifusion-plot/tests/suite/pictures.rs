@@ -57,25 +57,6 @@ impl Density for Cap {
     }
 }
 
-/// Half of the mass in a cap, half everywhere.
-#[derive(Debug)]
-struct OnGround(Cap);
-
-impl Density for OnGround {
-    fn manifold(&self) -> &Arc<dyn Manifold> {
-        &self.0.manifold
-    }
-
-    fn log_density(&self, x: Rows<'_>) -> Result<Vec<f64>, SolveError> {
-        let ground = 0.5 / (4.0 * PI);
-        Ok(self.0.log_density(x)?.into_iter().map(|v| (0.5 * v.exp() + ground).ln()).collect())
-    }
-
-    fn sample(&self, n: usize, seed: u64) -> Result<Vec<f64>, SolveError> {
-        self.0.sample(n, seed)
-    }
-}
-
 fn source<'a>(density: &'a dyn Density, data: Option<Rows<'a>>) -> PlotSource<'a> {
     PlotSource {
         manifold: &**density.manifold(),
@@ -87,7 +68,6 @@ fn source<'a>(density: &'a dyn Density, data: Option<Rows<'a>>) -> PlotSource<'a
         axis_names: &[],
         curves: None,
         grid: None,
-        reference: None,
     }
 }
 
@@ -147,34 +127,6 @@ fn area_factor(projection: Projection, lon: f64, lat: f64) -> f64 {
     };
     let (u, v) = (difference(step, 0.0), difference(0.0, step));
     (u[0] * v[1] - u[1] * v[0]).abs() / lat.cos()
-}
-
-/// A cap of 2.6° on cells of 8°: with a cap beside it as the reference the map has it nevertheless.
-#[test]
-fn a_reference_carries_the_detail() {
-    let density = OnGround(Cap::new(40.0, 20.0, 500.0));
-    let reference = OnGround(Cap::new(40.1, 20.1, 490.0));
-    let alone = source(&density, None);
-    let with_reference = PlotSource { reference: Some(&reference), ..alone };
-    let options = Options { evaluations: 4000, ..Options::default() };
-    let (coarse, fine) =
-        (Grid::new(&alone, &options).unwrap(), Grid::new(&with_reference, &options).unwrap());
-    assert_eq!((coarse.y.len, fine.y.len), (44, 89));
-    let error = |grid: &Grid| {
-        let mut worst = 0.0f64;
-        for lat in -90..90 {
-            for lon in -180..180 {
-                let (lon, lat) = (f64::from(lon) + 0.3, f64::from(lat) + 0.4);
-                let point = Cap::new(lon, lat, 1.0).mean;
-                let exact = density.log_density(Rows::new(&point, 3).unwrap()).unwrap()[0];
-                worst = worst.max((grid.at(lon, lat).unwrap() - exact).abs());
-            }
-        }
-        worst
-    };
-    let (alone, referred) = (error(&coarse), error(&fine));
-    assert!(referred < 0.2 && referred < 0.5 * alone, "{referred}, without a reference {alone}");
-    assert!((fine.mass() - 1.0).abs() < 0.02, "{}", fine.mass());
 }
 
 #[test]

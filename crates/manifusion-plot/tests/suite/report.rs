@@ -50,7 +50,6 @@ fn report(test: &str, set: &str, points: usize) -> PathBuf {
         axis_names: &[],
         curves: Some(&curves),
         grid: None,
-        reference: None,
     };
     let input = ReportInput {
         source,
@@ -85,7 +84,6 @@ fn a_report_that_cannot_be_written_says_so_at_once() {
         axis_names: &[],
         curves: None,
         grid: None,
-        reference: None,
     };
     let options = Options::default();
     let (findings, commands) = (Vec::new(), Vec::new());

@@ -10,10 +10,11 @@ fn sentence(config: Config) -> String {
 
 #[test]
 fn settings_stand_in_the_section_of_their_method() {
-    let text =
-        "seed = 3\n[train]\nbatch = 7\n[rdm.net]\nwidth = 64\n[kernel]\nlocal_weights = true\n";
+    let text = "seed = 3\nmethod = \"rdm\"\n[train]\nbatch = 7\n[rdm.net]\nwidth = 64\n[kernel]\nlocal_weights = true\n";
     let choices = Config::parse(text).unwrap().choices().unwrap();
-    assert_eq!(choices.method, METHODS[0].info().name);
+    assert_eq!(choices.method, "rdm");
+    let default = Config::default().choices().unwrap();
+    assert_eq!(default.method, METHODS[0].info().name);
     assert_eq!(choices.seed, 3);
     // A key without a method's name belongs to the chosen one; other methods' sections are theirs.
     assert_eq!(choices.section, json!({ "train": { "batch": 7 }, "net": { "width": 64 } }));
@@ -27,14 +28,14 @@ fn settings_stand_in_the_section_of_their_method() {
 
 #[test]
 fn what_comes_later_counts() {
-    let mut config = Config::parse("[train]\nbatch = 7\nsteps = 5\n").unwrap();
+    let mut config = Config::parse("method = \"rdm\"\n[train]\nbatch = 7\nsteps = 5\n").unwrap();
     config.set("train.batch=9").unwrap();
     config.set("rdm.net.width = 32").unwrap();
     config.leave_open("train.steps");
     let section = config.choices().unwrap().section;
     assert_eq!(section, json!({ "train": { "batch": 9 }, "net": { "width": 32 } }));
     // The long form of a file has precedence over the short one.
-    let both = Config::parse("[train]\nbatch = 7\n[rdm.train]\nbatch = 8\n").unwrap();
+    let both = Config::parse("[train]\nbatch = 7\n[stack.train]\nbatch = 8\n").unwrap();
     assert_eq!(both.choices().unwrap().section, json!({ "train": { "batch": 8 } }));
     // Leaving open what another method has is no remark.
     let mut kernel = Config::parse("method = \"kernel\"").unwrap();
@@ -45,20 +46,23 @@ fn what_comes_later_counts() {
 #[test]
 fn mistakes_are_said_in_one_sentence() {
     let parse = |text: &str| Config::parse(text).unwrap();
-    assert_eq!(sentence(parse("method = \"kent\"")), "unknown method 'kent'; allowed: rdm, kernel");
+    assert_eq!(
+        sentence(parse("method = \"kent\"")),
+        "unknown method 'kent'; allowed: stack, rdm, kernel"
+    );
     assert!(sentence(parse("[train]\nbatchsize = 3")).contains("unknown field `batchsize`"));
     assert!(sentence(parse("colour = 3")).contains("unknown field `colour`"));
     assert_eq!(
         sentence(parse("format = 9")),
-        "the configuration has format 9, this program reads up to 2; update it"
+        "the configuration has format 9, this program reads up to 3; update it"
     );
     assert_eq!(
         sentence(parse("[model]\nlocal_weights = true")),
-        "model.local_weights is a setting of --method kernel, not of --method rdm"
+        "model.local_weights is a setting of --method kernel, not of --method stack"
     );
     assert_eq!(
         sentence(parse("[train]\nclip = inf")),
-        "rdm.train.clip = inf is not allowed; a finite number"
+        "stack.train.clip = inf is not allowed; a finite number"
     );
     assert!(matches!(RunSettings::parse("method = \"kernel\""), Err(RunError::NotGiven(_))));
 }

@@ -100,6 +100,42 @@ fn scoring_reads_only_what_it_needs() {
     assert!(log_p.len() == 2 && log_p.iter().all(|v| v.is_finite()));
 }
 
+/// A stack keeps its networks and its mixture, and goes on in the same bits where it was stopped.
+#[test]
+fn a_stack_is_stopped_resumed_and_loaded() {
+    let folder = tempfile::tempdir().unwrap();
+    let (whole, stopped) = (folder.path().join("whole"), folder.path().join("stopped"));
+    let mut settings = SMALL.to_vec();
+    settings.extend(["method=stack", "members=2"]);
+    train_in(&whole, &settings);
+    let mut config = Config::default();
+    for setting in &settings {
+        config.set(setting).unwrap();
+    }
+    let watch = Watch::new(|progress| match progress.training {
+        Some(_) if progress.done >= 7 => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    });
+    let ended = train(config.choices().unwrap(), &stopped, &watch, &|_| {}).unwrap();
+    assert!(matches!(ended, Trained::Stopped { step: 7, total: 20 }), "{ended:?}");
+    assert_eq!(StoredRun::open(&stopped).unwrap().progress().unwrap(), Some((7, 20)));
+    resume(&stopped, &Watch::default()).unwrap();
+    let files = ["model.safetensors", "network-0.safetensors", "network-1.safetensors"];
+    for name in files.into_iter().chain(["kernel.safetensors"]) {
+        let bytes = |out: &std::path::Path| std::fs::read(out.join(name)).unwrap();
+        assert!(bytes(&whole) == bytes(&stopped), "{name}");
+    }
+    let run = StoredRun::open(&whole).unwrap();
+    let members = run.model().unwrap().members().len();
+    assert_eq!(members, 3);
+    // The networks differ, and the record says whose line it is.
+    let of = |name: &str| std::fs::read(whole.join(name)).unwrap();
+    assert!(of(files[1]) != of(files[2]));
+    let rows = run.curves().unwrap().rows;
+    assert!(rows.iter().any(|row| row.member == Some(1)));
+    assert!(rows.iter().any(|row| row.member.is_none()));
+}
+
 /// A model without a run: saved by the library, read by the same folder's reader.
 #[test]
 fn a_fitted_model_is_saved_and_loaded() {

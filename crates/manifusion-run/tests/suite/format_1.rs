@@ -20,7 +20,7 @@ fn copy_of(name: &str) -> (tempfile::TempDir, PathBuf) {
 
 #[test]
 fn finished_runs_have_the_same_numbers() {
-    for name in ["kernel", "guided"] {
+    for name in ["kernel", "network"] {
         let (_folder, path) = copy_of(name);
         let run = StoredRun::open(&path).unwrap();
         let before = run.evaluation(SplitPart::Test).unwrap().unwrap();
@@ -34,7 +34,6 @@ fn finished_runs_have_the_same_numbers() {
         for (key, a, b) in [
             ("nll", Some(after.nll), Some(before.nll)),
             ("kernel_nll", after.kernel_nll, before.kernel_nll),
-            ("guide_nll", after.guide_nll, before.guide_nll),
             ("elbo_nll", after.elbo_nll, before.elbo_nll),
             ("kelbo_nll", after.kelbo_nll, before.kelbo_nll),
             ("mass", after.mass, before.mass),
@@ -44,6 +43,16 @@ fn finished_runs_have_the_same_numbers() {
         }
         assert_eq!(after.split_hash, before.split_hash);
     }
+}
+
+#[test]
+fn a_guided_run_says_what_to_do() {
+    let (_folder, path) = copy_of("guided");
+    let error = StoredRun::open(&path).err().unwrap().to_string();
+    assert!(
+        error.contains("guided by a kernel mixture") && error.contains("train again"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -61,12 +70,12 @@ fn a_killed_run_goes_on_in_the_same_bits() {
 /// format.
 #[test]
 fn settings_come_back_in_the_present_format() {
-    let (_folder, path) = copy_of("guided");
+    let (_folder, path) = copy_of("network");
     let run = StoredRun::open(&path).unwrap();
     let section = &run.settings().section;
     assert_eq!(section["train"]["partitions"], 2);
     assert_eq!(section["train"]["steps"], 20);
     let text = run.settings().to_toml().unwrap();
-    assert!(text.contains("format = 2") && text.contains("[rdm.train]"), "{text}");
+    assert!(text.contains("format = 3") && text.contains("[rdm.train]"), "{text}");
     assert_eq!(&RunSettings::parse(&text).unwrap(), run.settings());
 }

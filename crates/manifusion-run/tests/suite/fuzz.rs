@@ -19,7 +19,7 @@ use manifusion_run::{Config, RunSettings, StoredRun};
 
 use crate::{SMALL, train_in};
 
-const WORDS: [&str; 61] = [
+const WORDS: [&str; 60] = [
     "=",
     "[",
     "]",
@@ -51,9 +51,8 @@ const WORDS: [&str; 61] = [
     "data.split",
     "data.rows",
     "data.source",
-    "model.guide",
     "model.s_min",
-    "model.s_from",
+    "train.smoothing",
     "model.t_end",
     "model.prior_score",
     "net.depth",

@@ -22,6 +22,7 @@ fn train_in(out: &Path, settings: &[&str]) -> Trained {
 
 /// A network that is trained in a moment.
 const SMALL: [&str; 9] = [
+    "method=rdm",
     "data.source=synthetic:sphere-mixture",
     "data.rows=80",
     "net.width=8",
@@ -30,5 +31,4 @@ const SMALL: [&str; 9] = [
     "train.batch=16",
     "train.steps=20",
     "train.validations=2",
-    "model.guide=none",
 ];

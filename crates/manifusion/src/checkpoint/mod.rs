@@ -6,6 +6,7 @@
 //! configuration and the state that is not a tensor.
 
 mod arrays;
+mod bundle;
 
 use safetensors::tensor::{Dtype, SafeTensorError, SafeTensors, TensorView, serialize};
 use serde::{Deserialize, Serialize};
@@ -18,6 +19,7 @@ use crate::nn::{Mlp, NetConfig, NnError, ParamLayout, ParamView, Real};
 use crate::optim::{Adam, AdamConfig, Ema, OptimError};
 
 pub use arrays::Arrays;
+pub use bundle::{pack_files, unpack_files};
 
 /// The version that this program writes, and the newest that it reads.
 pub const FORMAT_VERSION: u32 = 1;

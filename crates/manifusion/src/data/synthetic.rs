@@ -14,8 +14,9 @@ use crate::manifold::{Family, Hyperboloid, Lorentz, Manifold, Metric, parse};
 use crate::rng::{Stream, Streams};
 
 /// Names that [`Synthetic::new`] understands.
-pub const SYNTHETIC_NAMES: [&str; 11] = [
+pub const SYNTHETIC_NAMES: [&str; 12] = [
     "sphere-mixture",
+    "sphere-multiscale",
     "sphere-checkerboard",
     "torus-mixture",
     "torus7-mixture",
@@ -40,6 +41,8 @@ pub struct Synthetic {
 enum Generator {
     /// Equal weights of von Mises–Fisher distributions: (mean, κ).
     VonMisesFisher(Vec<([f64; 3], f64)>),
+    /// The same over a uniform background of [`BACKGROUND`].
+    Multiscale(Vec<([f64; 3], f64)>),
     /// 4 × 8 cells, equal in area, every other one filled.
     SphereCheckerboard,
     /// Equal weights of wrapped normals: (angles, standard deviations).
@@ -84,12 +87,13 @@ impl Synthetic {
     /// The set of this name.
     pub fn new(name: &str) -> Result<Self, SpecError> {
         let Some(name) = SYNTHETIC_NAMES.into_iter().find(|known| *known == name) else {
-            let allowed = "sphere-mixture, sphere-checkerboard, torus-mixture, torus7-mixture, so3-modes, so3-mixture, \
+            let allowed = "sphere-mixture, sphere-multiscale, sphere-checkerboard, torus-mixture, torus7-mixture, so3-modes, so3-mixture, \
                  hyperbolic-wrapped, hyperbolic-gaussians, hyperbolic-checkerboard, hyperbolic-mixture, plane-moons";
             return Err(SpecError::UnknownData { name: name.to_string(), allowed });
         };
         let (spec, generator) = match name {
             "sphere-mixture" => ("sphere:2", sphere_mixture()),
+            "sphere-multiscale" => ("sphere:2", multiscale()),
             "sphere-checkerboard" => ("sphere:2", Generator::SphereCheckerboard),
             "torus-mixture" => ("torus:2", torus_mixture(2, 5)),
             "torus7-mixture" => ("torus:7", torus_mixture(7, 8)),
@@ -154,6 +158,15 @@ impl Synthetic {
                 let (mean, kappa) = pick(parts, stream);
                 von_mises_fisher(mean, *kappa, stream, x);
             }
+            Generator::Multiscale(parts) => {
+                if stream.uniform() < BACKGROUND {
+                    x.fill_with(|| stream.normal());
+                    scale(1.0 / norm(x), x);
+                } else {
+                    let (mean, kappa) = pick(parts, stream);
+                    von_mises_fisher(mean, *kappa, stream, x);
+                }
+            }
             Generator::SphereCheckerboard => {
                 let cell = (stream.uniform() * 16.0).min(15.0).floor() as usize;
                 let (row, column) = (cell / 4, 2 * (cell % 4) + cell / 4 % 2);
@@ -210,11 +223,13 @@ impl Synthetic {
     pub fn log_density(&self, x: &[f64]) -> f64 {
         match &self.generator {
             Generator::VonMisesFisher(parts) => {
-                mixture(parts.iter().map(|(mean, kappa)| {
-                    // κ/(4π sinh κ) e^{κ⟨μ,x⟩}
-                    let log_sinh = kappa + (-(-2.0 * kappa).exp()).ln_1p() - 2f64.ln();
-                    kappa.ln() - (2.0 * TAU).ln() - log_sinh + kappa * dot(mean, x)
-                }))
+                mixture(parts.iter().map(|part| von_mises_fisher_log_density(part, x)))
+            }
+            Generator::Multiscale(parts) => {
+                let clusters =
+                    mixture(parts.iter().map(|part| von_mises_fisher_log_density(part, x)));
+                let background = BACKGROUND.ln() - (2.0 * TAU).ln();
+                log_sum_exp(&[(1.0 - BACKGROUND).ln() + clusters, background])
             }
             Generator::SphereCheckerboard => {
                 let row = ((x[2] + 1.0) / 0.5).clamp(0.0, 3.999).floor() as usize;
@@ -306,6 +321,34 @@ fn sphere_mixture() -> Generator {
         ([cos_lat * cos_lon, cos_lat * sin_lon, sin_lat], kappa)
     });
     Generator::VonMisesFisher(parts.to_vec())
+}
+
+/// The share of the uniform background of `sphere-multiscale`, and its clusters' radii.
+const BACKGROUND: f64 = 0.05;
+const RADII: (f64, f64) = (5e-4, 0.3);
+
+/// Forty clusters at random places with log-uniform radii, drawn once from a fixed seed: sharp and
+/// broad structure side by side.
+fn multiscale() -> Generator {
+    let streams = Streams::new(20_220_815, "sphere-multiscale");
+    let parts = (0..40).map(|i| {
+        let mut stream = streams.stream(i, 0);
+        let mut mean = [0.0; 3];
+        mean.fill_with(|| stream.normal());
+        let length = norm(&mean);
+        scale(1.0 / length, &mut mean);
+        let radius = RADII.0 * (RADII.1 / RADII.0).powf(stream.uniform());
+        (mean, 1.0 / (radius * radius))
+    });
+    Generator::Multiscale(parts.collect())
+}
+
+/// log of κ/(4π sinh κ) e^{κ⟨μ,x⟩}.
+fn von_mises_fisher_log_density((mean, kappa): &([f64; 3], f64), x: &[f64]) -> f64 {
+    // κ(⟨μ,x⟩ − 1) = −κ|x − μ|²/2, free of cancellation.
+    let square: f64 = x.iter().zip(mean).map(|(x, mean)| (x - mean).powi(2)).sum();
+    let log_sinh_less_kappa = (-(-2.0 * kappa).exp()).ln_1p() - 2f64.ln();
+    kappa.ln() - (2.0 * TAU).ln() - log_sinh_less_kappa - 0.5 * kappa * square
 }
 
 /// ⟨μ,x⟩ = 1 + log(ξ + (1−ξ)e^{−2κ})/κ, and a uniform direction around μ.

@@ -49,12 +49,33 @@ pub struct TransitionKernel {
     blocks: Vec<(std::ops::Range<usize>, Block)>,
 }
 
+/// How long a point has been noised, and how long it was smoothed before.
+#[derive(Clone, Copy)]
+struct Time {
+    s: f64,
+    smoothing: f64,
+}
+
 #[derive(Clone, Debug)]
 enum Block {
     Sphere(Arc<SphereKernel>),
     Torus,
     Rotation,
     OrnsteinUhlenbeck,
+}
+
+impl Block {
+    /// The score of what is left after a long time.
+    fn prior_score(&self, y: &[f64], out: &mut [f64]) {
+        match self {
+            Self::OrnsteinUhlenbeck => {
+                for (out, y) in out.iter_mut().zip(y) {
+                    *out = -y;
+                }
+            }
+            Self::Sphere(_) | Self::Torus | Self::Rotation => out.fill(0.0),
+        }
+    }
 }
 
 impl TransitionKernel {
@@ -78,37 +99,42 @@ impl TransitionKernel {
     /// log K_s(y|x) with respect to the Riemannian volume at y.
     pub fn log_density(&self, x: &[f64], y: &[f64], s: f64) -> Result<f64, SolveError> {
         self.check_input(0, x, y, s)?;
-        let mut total = 0.0;
+        let (time, mut total) = (Time { s, smoothing: 0.0 }, 0.0);
         for (at, block) in &self.blocks {
-            total += self.block_value(block, &x[at.clone()], &y[at.clone()], s, 0, None)?;
+            total += self.block_value(block, &x[at.clone()], &y[at.clone()], time, 0, None)?;
         }
         Ok(total)
     }
 
     /// `out ← ∇_y log K_s(y|x)`, tangent at y.
     pub fn score(&self, x: &[f64], y: &[f64], s: f64, out: &mut [f64]) -> Result<(), SolveError> {
-        self.score_row(x, y, s, 0, out)
+        self.score_row(x, y, Time { s, smoothing: 0.0 }, 0, out)
     }
 
-    /// The scores of a batch, one time per row.
+    /// The scores of a batch, one time per row, at points y that were drawn from a kernel of time τ
+    /// around x (a normal of variance τ on ℝ^d) and then noised for time s: ∇_y log K_{s+τ}(y|x) on
+    /// compact spaces. τ = ∞ stands for the prior, whose score it is then. Without `smoothing`, τ
+    /// is zero.
     pub fn score_rows(
         &self,
         x: Rows<'_>,
         y: Rows<'_>,
         s: &[f64],
+        smoothing: Option<&[f64]>,
         mut out: RowsMut<'_>,
     ) -> Result<(), SolveError> {
         x.expect_width(self.width)?;
         y.expect_width(self.width)?;
         out.expect_width(self.width)?;
-        for len in [y.len(), s.len(), out.len()] {
+        for len in [y.len(), s.len(), smoothing.map_or(x.len(), <[f64]>::len), out.len()] {
             expect_len(len, x.len())?;
         }
         let width = self.width;
         parallel::for_each_chunk(out.as_mut_slice(), width, CHUNK, |first, chunk| {
             for (i, out) in chunk.chunks_exact_mut(width).enumerate() {
                 let row = first + i;
-                self.score_row(x.row(row), y.row(row), s[row], i, out)?;
+                let time = Time { s: s[row], smoothing: smoothing.map_or(0.0, |tau| tau[row]) };
+                self.score_row(x.row(row), y.row(row), time, i, out)?;
             }
             Ok(())
         })
@@ -118,15 +144,23 @@ impl TransitionKernel {
         &self,
         x: &[f64],
         y: &[f64],
-        s: f64,
+        time: Time,
         row: usize,
         out: &mut [f64],
     ) -> Result<(), SolveError> {
-        self.check_input(row, x, y, s)?;
+        self.check_input(row, x, y, time.s)?;
+        if !(time.smoothing >= 0.0) {
+            let expected = "times of smoothing are not negative";
+            return Err(SolveError::Time { row, time: time.smoothing, expected });
+        }
         expect_len(out.len(), self.width)?;
         for (at, block) in &self.blocks {
             let out = &mut out[at.clone()];
-            self.block_value(block, &x[at.clone()], &y[at.clone()], s, row, Some(out))?;
+            if time.smoothing.is_infinite() {
+                block.prior_score(&y[at.clone()], out);
+                continue;
+            }
+            self.block_value(block, &x[at.clone()], &y[at.clone()], time, row, Some(out))?;
         }
         Ok(())
     }
@@ -151,10 +185,11 @@ impl TransitionKernel {
         block: &Block,
         x: &[f64],
         y: &[f64],
-        s: f64,
+        time: Time,
         row: usize,
-        score: Option<&mut [f64]>,
+        mut score: Option<&mut [f64]>,
     ) -> Result<f64, SolveError> {
+        let s = time.s + time.smoothing;
         let checked = |value: RadialKernel, angle: f64| {
             if value.error <= MAX_ERROR {
                 return Ok(value);
@@ -181,7 +216,6 @@ impl TransitionKernel {
             }
             Block::Torus => {
                 let mut total = 0.0;
-                let mut score = score;
                 for j in 0..x.len() / 2 {
                     let (x, y) = (&x[2 * j..2 * j + 2], &y[2 * j..2 * j + 2]);
                     let angle = (x[0] * y[1] - x[1] * y[0]).atan2(dot(x, y));
@@ -207,7 +241,7 @@ impl TransitionKernel {
                 Ok(value.log_density)
             }
             Block::OrnsteinUhlenbeck => {
-                let (decay, variance) = ((-0.5 * s).exp(), -(-s).exp_m1());
+                let (decay, variance) = ornstein_uhlenbeck(time.s, time.smoothing);
                 let mut z = scratch(x.len());
                 for i in 0..x.len() {
                     z[i] = y[i] - decay * x[i];
@@ -222,6 +256,11 @@ impl TransitionKernel {
             }
         }
     }
+}
+
+/// The factor of x and the variance of Y_s for Y_0 ~ N(x, τ).
+pub(crate) fn ornstein_uhlenbeck(s: f64, tau: f64) -> (f64, f64) {
+    ((-0.5 * s).exp(), (-s).exp() * tau - (-s).exp_m1())
 }
 
 fn distance_to_antipode(x: &[f64], y: &[f64]) -> f64 {

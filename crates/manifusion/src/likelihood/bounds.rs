@@ -80,6 +80,9 @@ pub struct Bounds {
     pub stats: AdaptiveStats,
 }
 
+/// Paths that are walked together: enough for the network, and few enough that progress is seen.
+const CHUNK: usize = 64;
+
 /// ELBO and KELBO of every row of `x`.
 pub fn bounds(
     model: &Diffusion,
@@ -100,11 +103,11 @@ pub fn bounds(
     // Rows of two numbers: log L, and log L with halved steps.
     let mut log_l = vec![0.0; 2 * x.len() * k];
     let stats = Mutex::new(AdaptiveStats::default());
-    parallel::for_each_chunk(&mut log_l, 2, k, |first, chunk| {
-        let point = first / k;
-        let mut states = Vec::with_capacity(k * (m + 1));
-        for _ in 0..k {
-            states.extend_from_slice(x.row(point));
+    parallel::for_each_chunk(&mut log_l, 2, CHUNK, |first, chunk| {
+        let paths = chunk.len() / 2;
+        let mut states = Vec::with_capacity(paths * (m + 1));
+        for path in first..first + paths {
+            states.extend_from_slice(x.row(path / k));
             states.push(0.0);
         }
         let mut fine = states.clone();

@@ -14,7 +14,7 @@ use crate::density::Density;
 use crate::error::SolveError;
 use crate::heat_kernel::TransitionKernel;
 use crate::manifold::{Family, Manifold};
-use crate::mixture::{KernelMixture, MixtureOptions};
+use crate::mixture::KernelMixture;
 use crate::prior::Prior;
 use crate::rows::Rows;
 use crate::sample::SampleOptions;
@@ -60,17 +60,11 @@ impl Method for KernelMethod {
 
     fn start(&self, task: &Task, choices: &Json) -> Result<Box<dyn Run>, FitError> {
         let choices: Kernel = read_settings(choices)?;
-        let settings = KernelSettings { local_weights: choices.local_weights.unwrap_or(false) };
-        let common = task.mixture.clone()?;
-        let mixture = if settings.local_weights {
-            let localised = || common.localised(&MixtureOptions::seeded(task.seed));
-            Arc::new(task.watch.stage("local weights", localised)?)
-        } else {
-            common
-        };
-        let prior = Arc::clone(&task.geometry.prior);
-        let model = FittedKernel { mixture, prior, settings };
-        Ok(Box::new(Done::new(Arc::new(model), task)))
+        let mut mixture = task.mixture.clone()?;
+        if choices.local_weights == Some(false) {
+            mixture = Arc::new(mixture.without_local()?);
+        }
+        Ok(Box::new(Done::new(fitted(mixture, &task.geometry.prior), task)))
     }
 
     fn load(
@@ -79,9 +73,8 @@ impl Method for KernelMethod {
         _settings: &Json,
         files: &dyn Files,
     ) -> Result<Arc<dyn Fitted>, FitError> {
-        let mixture = Arc::new(read_mixture(geometry, MODEL_FILE, files)?);
-        let settings = KernelSettings { local_weights: mixture.local_weights().is_some() };
-        Ok(Arc::new(FittedKernel { mixture, prior: Arc::clone(&geometry.prior), settings }))
+        let mixture = read_mixture(geometry, MODEL_FILE, files)?;
+        Ok(fitted(Arc::new(mixture), &geometry.prior))
     }
 }
 
@@ -108,6 +101,12 @@ pub fn read_mixture(
 /// A mixture as the bytes of a file.
 pub fn write_mixture(mixture: &KernelMixture) -> Result<Vec<u8>, FitError> {
     Ok(Arrays { arrays: mixture.to_tensors(), ..Arrays::default() }.to_bytes()?)
+}
+
+/// A mixture as a fitted density.
+pub(super) fn fitted(mixture: Arc<KernelMixture>, prior: &Arc<dyn Prior>) -> Arc<dyn Fitted> {
+    let settings = KernelSettings { local_weights: mixture.local_weights().is_some() };
+    Arc::new(FittedKernel { mixture, prior: Arc::clone(prior), settings })
 }
 
 /// The mixture as a fitted density.

@@ -7,6 +7,7 @@
 mod kernel;
 pub mod rdm;
 pub(crate) mod settings;
+pub mod stack;
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -19,6 +20,7 @@ use thiserror::Error;
 pub use kernel::{Kernel, KernelMethod, KernelSettings, read_mixture, write_mixture};
 pub use rdm::Rdm;
 pub use settings::Setting;
+pub use stack::Stack;
 
 use crate::checkpoint::CheckpointError;
 use crate::density::Density;
@@ -35,7 +37,7 @@ use crate::train::{MetricsRow, Outcome, RestoreError, TrainError};
 use crate::watch::Watch;
 
 /// Every method, the default first.
-pub static METHODS: &[&dyn Method] = &[&rdm::RdmMethod, &KernelMethod];
+pub static METHODS: &[&dyn Method] = &[&stack::StackMethod, &rdm::RdmMethod, &KernelMethod];
 
 /// The method of a name.
 pub fn method(name: &str) -> Result<&'static dyn Method, FitError> {
@@ -250,8 +252,9 @@ pub struct Task {
     pub validation: Points,
     /// Seed of everything random.
     pub seed: u64,
-    /// The kernel mixture of the training points, or why there is none: the model of one method,
-    /// and for others the length scales of the data.
+    /// The kernel mixture of the training points, with weights of each centre's own where it can
+    /// have them, or why there is none: the model of one method, and for others the length scales
+    /// of the data.
     pub mixture: Result<Arc<KernelMixture>, SolveError>,
     /// When the work began: a budget of time counts from here.
     pub began: Instant,
@@ -454,14 +457,23 @@ pub struct LogDensities {
 /// What a report says of a model beside its numbers; absent where it makes no sense.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ModelFacts {
-    /// What the network is added to.
-    pub guide: Option<&'static str>,
+    /// How far the data were smoothed.
+    pub smoothing: Option<f64>,
     /// The form of the loss.
     pub loss: Option<&'static str>,
     /// Smallest noising time.
     pub s_min: Option<f64>,
     /// T.
     pub t_end: Option<f64>,
+}
+
+/// A density in a weighted sum of densities.
+#[derive(Clone, Debug)]
+pub struct Member {
+    /// The density.
+    pub model: Arc<dyn Fitted>,
+    /// Its weight; all weights sum to one.
+    pub weight: f64,
 }
 
 /// A learned density that can be kept.
@@ -505,19 +517,19 @@ pub trait Fitted: Density {
         Ok(None)
     }
 
-    /// A density in closed form that has this one's detail: the guide of a guided network.
-    fn reference(&self) -> Option<Arc<dyn Density>> {
-        None
-    }
-
     /// A density that is nowhere small beside this one, to check its mass with.
     fn mass_proposal(&self) -> Result<Option<Arc<dyn Density>>, SolveError> {
-        Ok(self.reference())
+        Ok(None)
     }
 
-    /// The kernel mixture, if it is one.
+    /// The kernel mixture, if it is one or has one.
     fn mixture(&self) -> Option<&KernelMixture> {
         None
+    }
+
+    /// The densities that it is a weighted sum of, if it is one.
+    fn members(&self) -> &[Member] {
+        &[]
     }
 
     /// What a report says of it.

@@ -1,7 +1,7 @@
 //! The mixture where the heat kernel is known.
 
 use super::space::Space;
-use super::sum::{Accuracy, Centres, Kernels, Order, Workspace};
+use super::sum::{Accuracy, Centres, Kernels, Workspace};
 use super::tree::{CellWeights, Tree};
 use crate::error::SolveError;
 use crate::manifold::Manifold;
@@ -22,7 +22,7 @@ const RESOLUTION_POINTS: usize = 5000;
 pub(super) struct Heat {
     pub(super) space: Space,
     pub(super) tree: Tree,
-    pub(super) all: CellWeights,
+    pub(super) weights: CellWeights,
     /// The centres in the tree's coordinates.
     pub(super) metric: Vec<f64>,
 }
@@ -42,18 +42,18 @@ impl Heat {
             space.metric(&inner, &mut metric);
         }
         let tree = Tree::new(&space, &metric);
-        let all = tree.view(&space, &metric, None, |_| true);
-        Ok(Self { space, tree, all, metric })
+        let weights = tree.cell_weights(&space, &metric, None);
+        Ok(Self { space, tree, weights, metric })
     }
 
     /// The same centres with weights of their own, centres × bandwidths.
     pub(super) fn with_weights(&self, local: &[f64]) -> Self {
-        let all = self.tree.view(&self.space, &self.metric, Some(local), |_| true);
-        Self { all, ..self.clone() }
+        let weights = self.tree.cell_weights(&self.space, &self.metric, Some(local));
+        Self { weights, ..self.clone() }
     }
 
     pub(super) fn centres(&self) -> Centres<'_> {
-        Centres { space: &self.space, tree: &self.tree, all: &self.all, view: &self.all }
+        Centres { space: &self.space, tree: &self.tree, weights: &self.weights }
     }
 
     /// Root mean square deviation of the coordinates on ℝ^d from their mean; `None` on other
@@ -110,7 +110,8 @@ impl Heat {
             for (i, out) in chunk.chunks_exact_mut(columns).enumerate() {
                 let judge = judges[first + i];
                 let x = centres.row(judge);
-                self.space.place(x, &mut work.point);
+                work.x.resize(self.space.width, 0.0);
+                self.space.locate(x, &mut work.x);
                 out[0] = prior.log_density(x);
                 let own = local
                     .map(|local| &local[judge * bandwidths.len()..(judge + 1) * bandwidths.len()]);
@@ -135,8 +136,9 @@ impl Heat {
             let mut work = Workspace::default();
             for (i, out) in chunk.iter_mut().enumerate() {
                 let x = x.row(first + i);
-                self.space.place(x, &mut work.point);
-                *out = noised.evaluate(self.centres(), prior, x, Order::Value, &mut work);
+                work.x.resize(self.space.width, 0.0);
+                self.space.locate(x, &mut work.x);
+                *out = noised.log_density(self.centres(), prior, x, &mut work);
             }
             Ok(())
         })?;
@@ -145,7 +147,7 @@ impl Heat {
 }
 
 /// All rows, or a random choice of `most` without repetition if there are more.
-pub(super) fn judges(n: usize, most: usize, seed: u64) -> Vec<usize> {
+pub fn random_choice(n: usize, most: usize, seed: u64) -> Vec<usize> {
     if n <= most {
         return (0..n).collect();
     }

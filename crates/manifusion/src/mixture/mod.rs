@@ -1,6 +1,5 @@
 //! A mixture of kernels of several bandwidths, centred on the training points, as a density
-//! estimator; and, where the kernels are heat kernels, its score at every noise time as a guide for
-//! a diffusion model.
+//! estimator, and as a measure of how far data may be smoothed.
 //!
 //! p(x) = w₀ p₀(x) + Σ_k w_k (1/n) Σ_i K_{σ_k²}(x|x_i). The noise turns a heat kernel into one (of
 //! time τ + s on compact spaces; on ℝ^d into another normal), so that the noised density is a
@@ -9,8 +8,6 @@
 //! one pseudo-observation of the prior. `docs/kernel-mixture.md` gives the method and its measured
 //! accuracy.
 
-mod em;
-mod guide;
 mod heat;
 mod nearest;
 mod radial;
@@ -22,10 +19,10 @@ mod wrapped;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-pub use guide::{Folds, Guide};
-pub use nearest::nearest_distances;
+pub use nearest::{nearest_distances, neighbour_distances};
 
 use crate::density::Density;
+use crate::em;
 use crate::error::SolveError;
 use crate::linalg::{norm, scale};
 use crate::manifold::{Family, Hyperboloid, Lorentz, Manifold};
@@ -35,7 +32,9 @@ use crate::prior::Prior;
 use crate::rng::Streams;
 use crate::rows::{Rows, RowsMut};
 
-use heat::{Heat, judges};
+pub use heat::random_choice;
+
+use heat::Heat;
 use space::Shape;
 use sum::{Accuracy, Kernels};
 
@@ -69,6 +68,13 @@ impl MixtureOptions {
     /// The defaults with this seed.
     pub fn seeded(seed: u64) -> Self {
         Self { seed, ..Self::default() }
+    }
+
+    /// The same for points of a manifold of this dimension: beyond three, where cells of centres
+    /// hardly merge and every judge takes long, with fewer judges.
+    pub fn for_dimension(dim: usize, seed: u64) -> Self {
+        let usual = Self::seeded(seed);
+        Self { judges: if dim > 3 { 4000 } else { usual.judges }, ..usual }
     }
 }
 
@@ -145,7 +151,7 @@ impl KernelMixture {
         let all = options.bandwidths(spread, resolution)?;
         let logs = match &centred {
             Centred::Heat(heat) => {
-                let judges = judges(train.len(), options.judges, options.seed);
+                let judges = random_choice(train.len(), options.judges, options.seed);
                 heat.leave_one_out(prior.as_ref(), train, &all, None, &judges)?
             }
             Centred::Wrapped(space) => {
@@ -153,7 +159,11 @@ impl KernelMixture {
             }
         };
         let stop = em::Stop { iterations: options.iterations, gain: options.gain };
-        let fit = em::fit(&logs, 1 + all.len(), stop);
+        // With one of the prior a point anywhere has a finite log-density, at a price of about
+        // log(n)/n.
+        let mut pseudo_observations = vec![0.0; 1 + all.len()];
+        pseudo_observations[0] = 1.0;
+        let fit = em::fit(&logs, &pseudo_observations, stop);
         let n = (logs.len() / (1 + all.len())) as f64;
         // Less than a tenth of a point: such bandwidths only cost time.
         let kept: Vec<usize> =
@@ -212,6 +222,18 @@ impl KernelMixture {
     /// The centres' own weights, centres × bandwidths, if they have any.
     pub fn local_weights(&self) -> Option<&[f64]> {
         self.local.as_deref()
+    }
+
+    /// Whether its centres can have weights of their own: with heat kernels.
+    pub fn can_be_local(&self) -> bool {
+        matches!(self.family, KernelFamily::Heat { .. }) && !self.bandwidths.is_empty()
+    }
+
+    /// The same with the common weights alone.
+    pub fn without_local(&self) -> Result<Self, SolveError> {
+        let mut tensors = self.to_tensors();
+        tensors.remove("local_weights");
+        Self::from_tensors(Arc::clone(&self.manifold), Arc::clone(&self.prior), &tensors)
     }
 
     /// The objective after every iteration of expectation–maximisation: mean leave-one-out
@@ -347,7 +369,7 @@ impl KernelMixture {
     pub fn localised(&self, options: &MixtureOptions) -> Result<Self, SolveError> {
         let heat = self.heat()?;
         let centres = Rows::new(&self.centres, self.manifold.ambient_dim())?;
-        let judges = judges(centres.len(), options.judges, options.seed);
+        let judges = random_choice(centres.len(), options.judges, options.seed);
         let mut mixture = self.clone();
         for _ in 0..LOCAL_ROUNDS {
             let (local, _) = mixture.judged(heat, centres, &judges)?;
@@ -640,6 +662,6 @@ fn no_noise(manifold: &dyn Manifold) -> SolveError {
         what: "the kernel mixture's density under the noise",
         manifold: manifold.name(),
         hint: "noise does not turn its wrapped normals into wrapped normals; use the mixture \
-               without noise and without a guide",
+               without noise",
     }
 }

@@ -16,11 +16,9 @@ const SPHERE_LIMIT: f64 = 1.8;
 const QUOTIENT_LIMIT: f64 = 1.5;
 /// Most terms of an eigenfunction series.
 const MAX_TERMS: usize = 64;
-/// Below this variance the curvature of a sphere changes a kernel by less than 1e-6 within its
-/// reach, linearly in the variance.
-const SMALLEST: f64 = 1e-8;
-/// Spacing of the table in the logarithm of the variance.
-const SPACING: f64 = 0.05;
+/// Degree of the polynomial of a narrow kernel, and what is left out of it, in units of the peak.
+const DEGREE: usize = 20;
+const TOLERANCE: f64 = 1e-13;
 
 /// A block's kernel at one time, relative to its peak.
 #[derive(Clone, Debug)]
@@ -43,41 +41,17 @@ pub(super) struct Radial {
     kernel: Option<SphereKernel>,
     /// Monomial coefficients of the normalised eigenfunctions Rₙ, row n at n(n+1)/2.
     eigenfunctions: Vec<f64>,
-    /// Polynomials C on a grid of log V, `degree` + 1 each; empty if each is fitted when it is
-    /// asked for.
-    table: Vec<f64>,
-    degree: usize,
-    tolerance: f64,
 }
 
 impl Radial {
-    /// Exact to about 1e-10 of the peak, fitted anew for each time.
-    pub(super) fn exact(shape: Shape, reach: f64) -> Self {
-        Self::new(shape, reach, 20, 1e-13)
-    }
-
-    /// Exact to about 1e-7 of the peak, from a table.
-    pub(super) fn tabulated(shape: Shape, reach: f64) -> Self {
-        let mut radial = Self::new(shape, reach, 12, 1e-8);
-        if let Shape::Sphere { .. } = shape {
-            let last = (radial.switch() / SMALLEST).ln();
-            // One node beyond each end for the cubic.
-            let nodes = (last / SPACING).ceil() as usize + 3;
-            for node in 0..nodes {
-                let variance = SMALLEST * (SPACING * (node as f64 - 1.0)).exp();
-                radial.table.extend(radial.fit(variance));
-            }
-        }
-        radial
-    }
-
-    fn new(shape: Shape, reach: f64, degree: usize, tolerance: f64) -> Self {
+    /// Exact to about 1e-10 of the peak.
+    pub(super) fn new(shape: Shape, reach: f64) -> Self {
         let (kernel, eigenfunctions) = match shape {
             Shape::Sphere { dim, .. } => (Some(SphereKernel::new(dim)), eigenfunctions(dim)),
             Shape::Circles { .. } => (None, eigenfunctions(1)),
             Shape::Flat { .. } => (None, Vec::new()),
         };
-        Self { shape, reach, kernel, eigenfunctions, table: Vec::new(), degree, tolerance }
+        Self { shape, reach, kernel, eigenfunctions }
     }
 
     /// Variance at which the narrow form ends: its reach comes to the limit of what it describes.
@@ -119,11 +93,10 @@ impl Radial {
 
     /// C without its constant, and log K(0) + (d/2) log 2πV.
     fn correction(&self, variance: f64) -> (Vec<f64>, f64) {
-        let mut coefficients =
-            if self.table.is_empty() { self.fit(variance) } else { self.interpolate(variance) };
+        let mut coefficients = self.fit(variance);
         let constant = coefficients.pop().unwrap_or(0.0);
         // Narrow kernels feel little of the curvature: most of their coefficients vanish.
-        while coefficients.last().is_some_and(|c| c.abs() < self.tolerance) {
+        while coefficients.last().is_some_and(|c| c.abs() < TOLERANCE) {
             coefficients.pop();
         }
         (coefficients, constant)
@@ -136,7 +109,7 @@ impl Radial {
         let normaliser = 0.5 * dim as f64 * (2.0 * PI * variance).ln();
         let q_max = q_of(self.reach * variance.sqrt());
         let peak = kernel.eval(variance, 0.0).log_density;
-        let nodes = self.degree + 1;
+        let nodes = DEGREE + 1;
         let values: Vec<f64> = (0..nodes)
             .map(|i| {
                 let y = ((i as f64 + 0.5) * PI / nodes as f64).cos();
@@ -148,28 +121,6 @@ impl Radial {
         let mut poly = chebyshev_to_monomials(&chebyshev(&values));
         poly.push(peak + normaliser);
         poly
-    }
-
-    /// Cubic interpolation of the table in log V; linear in V below it, where C is.
-    fn interpolate(&self, variance: f64) -> Vec<f64> {
-        let stride = self.degree + 2;
-        let node = |i: usize| &self.table[i * stride..(i + 1) * stride];
-        if variance <= SMALLEST {
-            return node(1).iter().map(|c| c * variance / SMALLEST).collect();
-        }
-        let at = (variance / SMALLEST).ln() / SPACING;
-        let last = self.table.len() / stride - 4;
-        let cell = (at as usize).min(last);
-        let t = at - cell as f64;
-        // Nodes at t = −1, 0, 1, 2; the table begins one node early.
-        let weights = [
-            -t * (t - 1.0) * (t - 2.0) / 6.0,
-            (t + 1.0) * (t - 1.0) * (t - 2.0) / 2.0,
-            -(t + 1.0) * t * (t - 2.0) / 2.0,
-            (t + 1.0) * t * (t - 1.0) / 6.0,
-        ];
-        let rows = [node(cell), node(cell + 1), node(cell + 2), node(cell + 3)];
-        (0..stride).map(|j| (0..4).map(|i| weights[i] * rows[i][j]).sum()).collect()
     }
 
     /// The eigenfunction series 1 + Σ dimₙ e^{−n(n+d−1)V/2} Rₙ (even n alone on the quotient),
@@ -190,7 +141,7 @@ impl Radial {
             }
             let rate = 0.5 * k * (k + d - 1.0) * variance;
             let weight = multiplicity * (-rate).exp();
-            if weight < self.tolerance * peak && rate > 1.0 {
+            if weight < TOLERANCE * peak && rate > 1.0 {
                 break;
             }
             peak += weight;

@@ -1,13 +1,11 @@
 //! Coordinates in which every known heat kernel is simple: unit vectors for spheres, unit
-//! quaternions for SO(3), angles for circles, and the coordinates themselves on ℝ^d; with an
-//! orthonormal tangent frame, in which sums of kernels are differentiated.
+//! quaternions for SO(3), angles for circles, and the coordinates themselves on ℝ^d.
 
-use std::f64::consts::FRAC_1_SQRT_2;
 use std::ops::Range;
 
 use crate::error::SolveError;
-use crate::linalg::{dot, norm, scale, scratch, unit_quaternion};
-use crate::manifold::{Manifold, Sphere};
+use crate::linalg::{norm, scale, unit_quaternion};
+use crate::manifold::Manifold;
 use crate::prior::{KnownNoise, Prior, known_noise};
 
 /// |dR|_F = √8 |dq| between rotations and unit quaternions.
@@ -24,15 +22,12 @@ pub(super) enum Shape {
     Flat { dim: usize },
 }
 
-/// One block with its place in the ambient, internal and tangent coordinates.
+/// One block with its place in the ambient and internal coordinates.
 #[derive(Clone, Debug)]
 pub(super) struct Block {
     pub(super) shape: Shape,
     pub(super) ambient: Range<usize>,
     pub(super) inner: Range<usize>,
-    pub(super) tangent: Range<usize>,
-    /// Where the block's frame starts in [`Point::frame`].
-    pub(super) frame: usize,
 }
 
 /// A manifold whose noise is known, in internal coordinates.
@@ -45,19 +40,13 @@ pub(super) struct Space {
     pub(super) dim: usize,
 }
 
-/// A point in internal coordinates with the tangent frames of its sphere blocks.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Point {
-    pub(super) inner: Vec<f64>,
-    pub(super) frame: Vec<f64>,
-}
-
 impl Shape {
-    fn sizes(self) -> (usize, usize, usize) {
+    /// Internal coordinates and dimension.
+    fn sizes(self) -> (usize, usize) {
         match self {
-            Self::Sphere { dim, .. } => (dim + 1, dim, dim * (dim + 1)),
-            Self::Circles { count } => (3 * count, count, 0),
-            Self::Flat { dim } => (dim, dim, 0),
+            Self::Sphere { dim, .. } => (dim + 1, dim),
+            Self::Circles { count } => (3 * count, count),
+            Self::Flat { dim } => (dim, dim),
         }
     }
 }
@@ -72,7 +61,7 @@ impl Space {
                    products) and on hyperbolic space",
         })?;
         let mut blocks = Vec::new();
-        let (mut width, mut dim, mut frames) = (0, 0, 0);
+        let (mut width, mut dim) = (0, 0);
         for (ambient, noise) in known {
             let shape = match noise {
                 KnownNoise::Sphere { dim } => Shape::Sphere { dim, quotient: false },
@@ -80,17 +69,10 @@ impl Space {
                 KnownNoise::Circles => Shape::Circles { count: ambient.len() / 2 },
                 KnownNoise::OrnsteinUhlenbeck => Shape::Flat { dim: ambient.len() },
             };
-            let (inner, tangent, frame) = shape.sizes();
-            blocks.push(Block {
-                shape,
-                ambient,
-                inner: width..width + inner,
-                tangent: dim..dim + tangent,
-                frame: frames,
-            });
+            let (inner, own_dim) = shape.sizes();
+            blocks.push(Block { shape, ambient, inner: width..width + inner });
             width += inner;
-            dim += tangent;
-            frames += frame;
+            dim += own_dim;
         }
         Ok(Self { blocks, width, dim })
     }
@@ -98,8 +80,7 @@ impl Space {
     /// Points of ℝ^d as they are.
     pub(super) fn flat(dim: usize) -> Self {
         let (shape, all) = (Shape::Flat { dim }, 0..dim);
-        let block =
-            Block { shape, ambient: all.clone(), inner: all.clone(), tangent: all, frame: 0 };
+        let block = Block { shape, ambient: all.clone(), inner: all };
         Self { blocks: vec![block], width: dim, dim }
     }
 
@@ -130,26 +111,6 @@ impl Space {
                     }
                 }
                 Shape::Flat { .. } => inner.copy_from_slice(x),
-            }
-        }
-    }
-
-    /// Internal coordinates and frames.
-    pub(super) fn place(&self, x: &[f64], point: &mut Point) {
-        point.inner.resize(self.width, 0.0);
-        self.locate(x, &mut point.inner);
-        let total = self.blocks.iter().map(|b| b.shape.sizes().2).sum();
-        point.frame.resize(total, 0.0);
-        for block in &self.blocks {
-            let Shape::Sphere { dim, quotient } = block.shape else { continue };
-            let y = &point.inner[block.inner.clone()];
-            let frame = &mut point.frame[block.frame..block.frame + dim * (dim + 1)];
-            if quotient {
-                // y·i, y·j, y·k
-                let [w, a, b, c] = [y[0], y[1], y[2], y[3]];
-                frame.copy_from_slice(&[-a, w, c, -b, -b, -c, w, a, -c, b, -a, w]);
-            } else if let Ok(sphere) = Sphere::new(dim) {
-                sphere.frame(y, frame);
             }
         }
     }
@@ -204,103 +165,5 @@ impl Space {
                 at += width;
             }
         }
-    }
-
-    /// `a ←` the ambient form of the tangent vector with components `f` at `point`, of the manifold
-    /// point x.
-    pub(super) fn to_ambient(&self, x: &[f64], point: &Point, f: &[f64], a: &mut [f64]) {
-        for block in &self.blocks {
-            let (x, f) = (&x[block.ambient.clone()], &f[block.tangent.clone()]);
-            let a = &mut a[block.ambient.clone()];
-            match block.shape {
-                Shape::Sphere { quotient: true, .. } => {
-                    times_skew(x, f, FRAC_1_SQRT_2, a);
-                }
-                Shape::Sphere { dim, .. } => {
-                    a.fill(0.0);
-                    let frame = &point.frame[block.frame..];
-                    for (f, e) in f.iter().zip(frame.chunks_exact(dim + 1)) {
-                        crate::linalg::axpy(*f, e, a);
-                    }
-                }
-                Shape::Circles { .. } => {
-                    for (j, circle) in x.chunks_exact(2).enumerate() {
-                        a[2 * j] = -f[j] * circle[1];
-                        a[2 * j + 1] = f[j] * circle[0];
-                    }
-                }
-                Shape::Flat { .. } => a.copy_from_slice(f),
-            }
-        }
-    }
-
-    /// `f ←` the tangent components of the ambient vector `a`.
-    pub(super) fn components(&self, x: &[f64], point: &Point, a: &[f64], f: &mut [f64]) {
-        for block in &self.blocks {
-            let (x, a) = (&x[block.ambient.clone()], &a[block.ambient.clone()]);
-            let f = &mut f[block.tangent.clone()];
-            match block.shape {
-                Shape::Sphere { quotient: true, .. } => {
-                    let mut unit = scratch(9);
-                    for (axis, f) in f.iter_mut().enumerate() {
-                        let mut direction = [0.0; 3];
-                        direction[axis] = 1.0;
-                        times_skew(x, &direction, FRAC_1_SQRT_2, &mut unit);
-                        *f = dot(&unit, a);
-                    }
-                }
-                Shape::Sphere { dim, .. } => {
-                    let frame = &point.frame[block.frame..];
-                    for (f, e) in f.iter_mut().zip(frame.chunks_exact(dim + 1)) {
-                        *f = dot(e, a);
-                    }
-                }
-                Shape::Circles { .. } => {
-                    for (j, circle) in x.chunks_exact(2).enumerate() {
-                        f[j] = a[2 * j + 1] * circle[0] - a[2 * j] * circle[1];
-                    }
-                }
-                Shape::Flat { .. } => f.copy_from_slice(a),
-            }
-        }
-    }
-
-    /// `a ← a + II(e, f)`, the second fundamental form of two tangent vectors in components: what
-    /// an ambient derivative of a tangent field has beside the covariant one.
-    pub(super) fn add_second_form(&self, x: &[f64], e: &[f64], f: &[f64], a: &mut [f64]) {
-        for block in &self.blocks {
-            let (x, a) = (&x[block.ambient.clone()], &mut a[block.ambient.clone()]);
-            let (e, f) = (&e[block.tangent.clone()], &f[block.tangent.clone()]);
-            match block.shape {
-                // II(XA, XB) = ½X(AB + BA), and [u]×[v]× = vuᵀ − ⟨u,v⟩I.
-                Shape::Sphere { quotient: true, .. } => {
-                    let inner = dot(e, f);
-                    for (row, a) in x.chunks_exact(3).zip(a.chunks_exact_mut(3)) {
-                        let (along_e, along_f) = (dot(row, e), dot(row, f));
-                        for j in 0..3 {
-                            let symmetric = 0.5 * (along_e * f[j] + along_f * e[j]);
-                            a[j] += 0.5 * (symmetric - inner * row[j]);
-                        }
-                    }
-                }
-                Shape::Sphere { .. } => crate::linalg::axpy(-dot(e, f), x, a),
-                Shape::Circles { .. } => {
-                    for (j, circle) in x.chunks_exact(2).enumerate() {
-                        a[2 * j] -= e[j] * f[j] * circle[0];
-                        a[2 * j + 1] -= e[j] * f[j] * circle[1];
-                    }
-                }
-                Shape::Flat { .. } => {}
-            }
-        }
-    }
-}
-
-/// `out ← factor·X[v]×`.
-fn times_skew(x: &[f64], v: &[f64], factor: f64, out: &mut [f64]) {
-    for (row, out) in x.chunks_exact(3).zip(out.chunks_exact_mut(3)) {
-        out[0] = factor * (row[1] * v[2] - row[2] * v[1]);
-        out[1] = factor * (row[2] * v[0] - row[0] * v[2]);
-        out[2] = factor * (row[0] * v[1] - row[1] * v[0]);
     }
 }

@@ -37,7 +37,7 @@ pub(super) struct Node {
     pub(super) log_mass: f64,
 }
 
-/// Every cell as one kernel: mass, mean and variance of (a part of) its points.
+/// Every cell as one kernel: mass, mean and variance of its points.
 #[derive(Clone, Debug)]
 pub(super) struct CellWeights {
     /// Internal coordinates of the mean.
@@ -48,23 +48,21 @@ pub(super) struct CellWeights {
     pub(super) variance: Vec<f64>,
     /// Points in all.
     pub(super) total: f64,
-    /// Where centres have weights of their own, the sums of these over each cell and over the
-    /// bandwidths from each on: cells × (bandwidths + 1).
-    weights_from: Vec<f64>,
+    /// Where centres have weights of their own, the sums of these over each cell, cells ×
+    /// bandwidths.
+    local: Vec<f64>,
     bandwidths: usize,
 }
 
 impl CellWeights {
-    /// Number of a cell's points, or their weight in the bandwidths from the first to before the
-    /// second.
+    /// Number of a cell's points, or their weight in a bandwidth.
     #[inline]
-    pub(super) fn mass_of(&self, cell: usize, bands: (usize, usize)) -> f64 {
-        if self.weights_from.is_empty() {
-            return self.mass[cell];
+    pub(super) fn mass_of(&self, cell: usize, band: usize) -> f64 {
+        if self.local.is_empty() {
+            self.mass[cell]
+        } else {
+            self.local[cell * self.bandwidths + band]
         }
-        let at = cell * (self.bandwidths + 1);
-        // The difference of equal sums can be a rounding below zero.
-        (self.weights_from[at + bands.0] - self.weights_from[at + bands.1]).max(0.0)
     }
 }
 
@@ -170,15 +168,14 @@ impl Tree {
         Self { nodes, order, means }
     }
 
-    /// Mean and variance of every cell over the points that `keep` takes; `local` are weights of
-    /// their own, points × bandwidths. Means and variances count every point alike: weights vary
-    /// little within cells that are small enough to be merged.
-    pub(super) fn view(
+    /// Mean and variance of every cell; `local` are the points' own weights, points × bandwidths.
+    /// Means and variances count every point alike: weights vary little within cells that are small
+    /// enough to be merged.
+    pub(super) fn cell_weights(
         &self,
         space: &Space,
         metric: &[f64],
         local: Option<&[f64]>,
-        keep: impl Fn(usize) -> bool,
     ) -> CellWeights {
         let width = space.metric_width();
         let count = self.nodes.len();
@@ -189,7 +186,7 @@ impl Tree {
             let node = &self.nodes[index];
             if node.is_leaf() {
                 let points = &self.order[node.start as usize..node.end as usize];
-                mass[index] = points.iter().filter(|&&i| keep(i as usize)).count() as f64;
+                mass[index] = points.len() as f64;
                 let first = points[0] as usize * width;
                 mean[index * width..(index + 1) * width]
                     .copy_from_slice(&metric[first..first + width]);
@@ -198,9 +195,6 @@ impl Tree {
             let (left, right) = (index + 1, node.right as usize);
             let total = mass[left] + mass[right];
             mass[index] = total;
-            if total == 0.0 {
-                continue;
-            }
             let share = mass[right] / total;
             let mut apart = 0.0;
             for j in 0..width {
@@ -217,38 +211,23 @@ impl Tree {
         let variance = squares
             .iter()
             .zip(&mass)
-            .map(
-                |(squares, mass)| if *mass > 0.0 { squares / mass / space.dim as f64 } else { 0.0 },
-            )
+            .map(|(squares, mass)| squares / mass / space.dim as f64)
             .collect();
         let bandwidths = local.map_or(0, |local| local.len() * width / metric.len());
-        let weights_from =
-            local.map_or_else(Vec::new, |local| self.weights_from(local, bandwidths, &keep));
-        CellWeights { inner, total: mass[0], mass, variance, weights_from, bandwidths }
+        let local = local.map_or_else(Vec::new, |local| self.summed(local, bandwidths));
+        CellWeights { inner, total: mass[0], mass, variance, local, bandwidths }
     }
 
-    fn weights_from(
-        &self,
-        local: &[f64],
-        bandwidths: usize,
-        keep: impl Fn(usize) -> bool,
-    ) -> Vec<f64> {
-        let columns = bandwidths + 1;
+    /// The sums of points' weights over each cell.
+    fn summed(&self, local: &[f64], columns: usize) -> Vec<f64> {
         let mut sums = vec![0.0; self.nodes.len() * columns];
         for (index, node) in self.nodes.iter().enumerate().rev() {
             let (head, tail) = sums.split_at_mut((index + 1) * columns);
             let own = &mut head[index * columns..];
             if node.is_leaf() {
                 for &i in &self.order[node.start as usize..node.end as usize] {
-                    if !keep(i as usize) {
-                        continue;
-                    }
-                    let weights = &local[i as usize * bandwidths..(i as usize + 1) * bandwidths];
-                    let mut sum = 0.0;
-                    for k in (0..bandwidths).rev() {
-                        sum += weights[k];
-                        own[k] += sum;
-                    }
+                    let weights = &local[i as usize * columns..(i as usize + 1) * columns];
+                    crate::linalg::axpy(1.0, weights, own);
                 }
             } else {
                 let right = (node.right as usize - index - 1) * columns;

@@ -2,7 +2,7 @@
 //! used (the model's noise has a drift to the prior, and with it no kernel is known).
 
 use super::MixtureOptions;
-use super::heat::judges;
+use super::heat::random_choice;
 use crate::error::SolveError;
 use crate::linalg::log_sum_exp;
 use crate::manifold::Lorentz;
@@ -29,7 +29,7 @@ pub(super) fn leave_one_out(
     options: &MixtureOptions,
 ) -> Result<Vec<f64>, SolveError> {
     let columns = 1 + bandwidths.len();
-    let judges = judges(centres.len(), options.judges.min(JUDGES), options.seed);
+    let judges = random_choice(centres.len(), options.judges.min(JUDGES), options.seed);
     let mut out = vec![0.0; judges.len() * columns];
     parallel::for_each_chunk(&mut out, columns, CHUNK, |first, chunk| {
         for (i, out) in chunk.chunks_exact_mut(columns).enumerate() {

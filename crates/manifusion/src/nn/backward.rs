@@ -36,7 +36,7 @@ pub(crate) fn reverse<T: Real>(
     for l in (0..=depth).rev() {
         reverse_layer(core, l, stack, buffers, grad, fresh);
     }
-    if core.config.actnorm || input_grad.is_some() {
+    if core.config.actnorm || core.config.grid.is_some() || input_grad.is_some() {
         input_cotangents(core, stack, buffers);
         reverse_input(core, input, stack, buffers, grad, fresh, input_grad);
     }
@@ -107,6 +107,10 @@ fn reverse_input<T: Real>(
     if let (true, Some((shift, log_scale))) = (fresh, core.layout.actnorm()) {
         grad[shift.offset..log_scale.range().end].fill(T::ZERO);
     }
+    let table = core.layout.grid();
+    if fresh {
+        grad[table.clone()].fill(T::ZERO);
+    }
     let (value, bar) = buffers.rows.split_at_mut(stride * (1 + k));
     for i in 0..n {
         gather(&buffers.next_bar, stack, i, stride, &mut bar[..stride * (1 + k)]);
@@ -114,6 +118,8 @@ fn reverse_input<T: Real>(
             gather(&buffers.input, stack, i, stride, value);
             reverse_actnorm(core, value, bar, grad);
         }
+        let bar = &bar[..stride * (1 + k)];
+        core.features.reverse_table(input.place(i), bar, stride, &mut grad[table.clone()]);
         if let Some(to) = &mut input_grad {
             let mut place = PlaceGradient {
                 x: &mut to.x[i * m..(i + 1) * m],
@@ -129,7 +135,7 @@ fn reverse_input<T: Real>(
                 [&buffers.a, &buffers.jvp],
                 [&buffers.a_bar, &buffers.jvp_bar],
             );
-            core.features.reverse(input.place(i), &bar[..stride * (1 + k)], stride, &mut place);
+            core.features.reverse(core.table(), input.place(i), bar, stride, &mut place);
         }
     }
 }

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::activation::Activation;
 use super::error::NnError;
+use super::grid::{FEATURES, MAX_DIM};
 
 /// A multi-layer perceptron a_θ(x, s) from ℝᵐ × (0, T] to ℝᵐ.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -25,6 +26,9 @@ pub struct NetConfig {
     pub time: TimeConditioning,
     /// Damped Fourier features of x; none by default.
     pub fourier: Option<FourierConfig>,
+    /// Learned features of x on grids; none by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grid: Option<GridConfig>,
     /// The factor on the output.
     pub output_scale: OutputScale,
     /// Starts the output layer at zero, so that the untrained field vanishes.
@@ -71,6 +75,29 @@ pub struct FourierConfig {
     pub f_max: f64,
 }
 
+/// Learned features on grids of several resolutions over x, for points of at most four coordinates:
+/// quadratic B-splines through two trained numbers per node, times e^{−sN²/2} on the grid of
+/// spacing 1/N. Spacings are geometric; the nodes of a level share a hash table.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GridConfig {
+    /// Number of grids.
+    pub levels: usize,
+    /// N of the coarsest grid.
+    pub coarsest: f64,
+    /// N of the finest grid.
+    pub finest: f64,
+    /// log₂ of the entries of a level's table.
+    pub log2_entries: u32,
+}
+
+impl GridConfig {
+    /// Trained numbers of all levels.
+    pub(crate) fn numbers(&self) -> usize {
+        (self.levels << self.log2_entries) * FEATURES
+    }
+}
+
 /// The factor on the network's output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -100,6 +127,7 @@ impl NetConfig {
             actnorm: false,
             time: TimeConditioning::Concat,
             fourier: None,
+            grid: None,
             output_scale: OutputScale::One,
             zero_output: false,
         }
@@ -129,7 +157,8 @@ impl NetConfig {
     /// Number of inputs of the first layer.
     pub fn input_width(&self) -> usize {
         let fourier = self.fourier.map_or(0, |f| 2 * f.features);
-        self.ambient_dim + self.time.width() + fourier
+        let grid = self.grid.map_or(0, |grid| grid.levels * FEATURES);
+        self.ambient_dim + self.time.width() + fourier + grid
     }
 
     /// Parameters and Fourier directions together; none if a machine word cannot count them. Valid
@@ -139,6 +168,7 @@ impl NetConfig {
         let inputs = features
             .checked_mul(2)?
             .checked_add(self.ambient_dim)?
+            .checked_add(self.grid.map_or(0, |grid| grid.levels * FEATURES))?
             .checked_add(self.time.width())?;
         let layer = |rows: usize, columns: usize| rows.checked_add(1)?.checked_mul(columns);
         let hidden = layer(self.width, self.width)?.checked_mul(self.depth - 1)?;
@@ -148,7 +178,8 @@ impl NetConfig {
             .checked_add(actnorm)?
             .checked_add(layer(inputs, self.width)?)?
             .checked_add(hidden)?
-            .checked_add(layer(self.width, self.ambient_dim)?)
+            .checked_add(layer(self.width, self.ambient_dim)?)?
+            .checked_add(self.grid.map_or(0, |grid| grid.numbers()))
     }
 
     /// An error unless every setting is in its range.
@@ -171,6 +202,22 @@ impl NetConfig {
             at_least_one("fourier.features", features)?;
             if !(1.0..=1e5).contains(&f_max) {
                 return Err(setting("fourier.f_max", f_max, "a number in [1, 100000]"));
+            }
+        }
+        if let Some(GridConfig { levels, coarsest, finest, log2_entries }) = self.grid {
+            if self.ambient_dim > MAX_DIM {
+                let expected = "at most 4 for a network with grids";
+                return Err(setting("ambient_dim", self.ambient_dim as f64, expected));
+            }
+            if !(1..=32).contains(&levels) {
+                return Err(setting("grid.levels", levels as f64, "a number in [1, 32]"));
+            }
+            if !(4..=22).contains(&log2_entries) {
+                let value = f64::from(log2_entries);
+                return Err(setting("grid.log2_entries", value, "a number in [4, 22]"));
+            }
+            if !(coarsest >= 0.1 && finest >= coarsest && finest <= 1e6) {
+                return Err(setting("grid.finest", finest, "a number in [grid.coarsest, 1000000]"));
             }
         }
         Ok(())

@@ -53,6 +53,11 @@ impl<T: Real> Core<T> {
         panels(self.config.input_width()) * LANES
     }
 
+    /// The trained numbers of the grids; empty without them.
+    pub(crate) fn table(&self) -> &[T] {
+        &self.params[self.layout.grid()]
+    }
+
     /// The factors of ActNorm; empty without it.
     pub(crate) fn actnorm_scale(&self) -> &[T] {
         &self.scale
@@ -104,7 +109,7 @@ impl<T: Real> WithSimd for FillInput<'_, T> {
         let Self { core, input, stack, rows, lines } = self;
         let (n, stride) = (input.rows(), core.input_stride());
         for i in 0..n {
-            core.features.forward(input.place(i), rows, stride);
+            core.features.forward(core.table(), input.place(i), rows, stride);
             core.normalise(rows);
             for (j, row) in rows.chunks_exact(stride).enumerate() {
                 for (panel, chunk) in row.as_chunks::<LANES>().0.iter().enumerate() {

@@ -1,10 +1,11 @@
 //! The inputs of the first layer from (x, s), with tangents and the reverse pass.
 //!
-//! A row is [x, time, sin, cos]. Phases of Fourier features are formed in f64: with |B| in the
-//! thousands, f32 would lose the digits that the features are for.
+//! A row is [x, time, sin, cos, grids]. Phases of Fourier features are formed in f64: with |B| in
+//! the thousands, f32 would lose the digits that the features are for.
 
 use super::activation::{FAR_PHASE, VectorMath};
 use super::config::{FourierConfig, NetConfig, TimeConditioning};
+use super::grid::Grid;
 use super::real::Real;
 use crate::rng::Streams;
 
@@ -17,6 +18,7 @@ pub(crate) struct Features {
     dim: usize,
     time: TimeConditioning,
     fourier: Option<Fourier>,
+    grid: Option<Grid>,
 }
 
 /// B by columns (m × features) and |B|²/2 of each feature.
@@ -38,7 +40,7 @@ pub(crate) struct Place<'a> {
 }
 
 impl Place<'_> {
-    fn direction(&self, j: usize) -> (&[f64], f64) {
+    pub(super) fn direction(&self, j: usize) -> (&[f64], f64) {
         let m = self.x.len();
         (&self.e[j * m..(j + 1) * m], self.e_s.get(j).copied().unwrap_or(0.0))
     }
@@ -54,7 +56,12 @@ pub(crate) struct PlaceGradient<'a> {
 impl Features {
     pub(crate) fn new(config: &NetConfig, seed: u64) -> Self {
         let fourier = config.fourier.map(|f| Fourier::new(f, config.ambient_dim, seed));
-        Self { dim: config.ambient_dim, time: config.time, fourier }
+        Self {
+            dim: config.ambient_dim,
+            time: config.time,
+            fourier,
+            grid: config.grid.map(Grid::new),
+        }
     }
 
     /// B, features × m, if there are Fourier features.
@@ -77,9 +84,22 @@ impl Features {
         matches!(self.time, TimeConditioning::LogSines { .. })
     }
 
-    /// Fills `rows`, 1 + k rows of `stride` numbers: the value, then its k derivatives.
+    /// Where the features of the grids begin in a row.
+    fn grid_column(&self) -> usize {
+        let fourier = self.fourier.as_ref().map_or(0, |fourier| 2 * fourier.damping.len());
+        self.dim + self.time.width() + fourier
+    }
+
+    /// Fills `rows`, 1 + k rows of `stride` numbers: the value, then its k derivatives. `table` are
+    /// the trained numbers of the grids, if there are any.
     #[inline(always)]
-    pub(crate) fn forward<T: Real>(&self, place: Place<'_>, rows: &mut [T], stride: usize) {
+    pub(crate) fn forward<T: Real>(
+        &self,
+        table: &[T],
+        place: Place<'_>,
+        rows: &mut [T],
+        stride: usize,
+    ) {
         let k = rows.len() / stride - 1;
         let (value, tangents) = rows.split_at_mut(stride);
         for (to, x) in value.iter_mut().zip(place.x) {
@@ -95,6 +115,22 @@ impl Features {
         if let Some(fourier) = &self.fourier {
             let first = self.dim + self.time.width();
             fourier.forward(place, first, value, tangents, stride);
+        }
+        if let Some(grid) = &self.grid {
+            grid.forward(table, place, self.grid_column(), value, tangents, stride);
+        }
+    }
+
+    /// Adds the gradient of ⟨bar, rows⟩ with respect to the trained numbers of the grids.
+    pub(crate) fn reverse_table<T: Real>(
+        &self,
+        place: Place<'_>,
+        bar: &[T],
+        stride: usize,
+        table_grad: &mut [T],
+    ) {
+        if let Some(grid) = &self.grid {
+            grid.reverse_table(place, self.grid_column(), bar, stride, table_grad);
         }
     }
 
@@ -119,11 +155,15 @@ impl Features {
     /// gives at `place` and `bar` has the same shape.
     pub(crate) fn reverse<T: Real>(
         &self,
+        table: &[T],
         place: Place<'_>,
         bar: &[T],
         stride: usize,
         grad: &mut PlaceGradient<'_>,
     ) {
+        if let Some(grid) = &self.grid {
+            grid.reverse(table, place, self.grid_column(), bar, stride, grad);
+        }
         let (value, tangents) = bar.split_at(stride);
         for (g, bar) in grad.x.iter_mut().zip(value) {
             *g += bar.to_f64();

@@ -108,7 +108,7 @@ impl<T: Real> Mlp<T> {
         let (mut mean, mut square) = (vec![0.0; width], vec![0.0; width]);
         let n = all.rows();
         for i in 0..n {
-            self.core.features.forward(all.place(i), &mut row, stride);
+            self.core.features.forward(self.core.table(), all.place(i), &mut row, stride);
             // Welford's update: no cancellation when the mean is far from 0.
             for ((u, mean), square) in row.iter().zip(&mut mean).zip(&mut square) {
                 let delta = u.to_f64() - *mean;

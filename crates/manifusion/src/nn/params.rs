@@ -2,8 +2,12 @@
 
 use super::config::NetConfig;
 use super::error::NnError;
+use super::grid::FEATURES;
 use super::real::Real;
 use crate::rng::Streams;
+
+/// The numbers of grids start at most this large.
+const GRID_START: f64 = 1e-4;
 
 /// One named part of the flat buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,17 +38,19 @@ impl ParamView {
 }
 
 /// The names, shapes and places of all parameters: ActNorm's shift and log-scale, then weight
-/// (inputs × outputs, row-major) and bias of each layer, the output layer last.
+/// (inputs × outputs, row-major) and bias of each layer, the output layer last, then the numbers of
+/// grids.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParamLayout {
     views: Vec<ParamView>,
     actnorm: bool,
+    grid: bool,
 }
 
 impl ParamLayout {
     /// The layout of a network.
     pub fn new(config: &NetConfig) -> Self {
-        let mut layout = Self { views: Vec::new(), actnorm: config.actnorm };
+        let mut layout = Self { views: Vec::new(), actnorm: config.actnorm, grid: false };
         let inputs = config.input_width();
         if config.actnorm {
             layout.push("actnorm.shift".into(), [1, inputs]);
@@ -55,6 +61,10 @@ impl ParamLayout {
             let columns = if l == config.depth { config.ambient_dim } else { config.width };
             layout.push(format!("layers.{l}.weight"), [rows, columns]);
             layout.push(format!("layers.{l}.bias"), [1, columns]);
+        }
+        if let Some(grid) = config.grid {
+            layout.push("grid.table".into(), [grid.levels << grid.log2_entries, FEATURES]);
+            layout.grid = true;
         }
         layout
     }
@@ -89,7 +99,7 @@ impl ParamLayout {
 
     /// Number of linear layers, the output layer included.
     pub(crate) fn layers(&self) -> usize {
-        self.views.len() / 2 - usize::from(self.actnorm)
+        (self.views.len() - usize::from(self.grid)) / 2 - usize::from(self.actnorm)
     }
 
     /// Weight and bias of layer `l`.
@@ -103,9 +113,18 @@ impl ParamLayout {
         self.actnorm.then(|| (&self.views[0], &self.views[1]))
     }
 
+    /// The trained numbers of the grids; empty without them.
+    pub(crate) fn grid(&self) -> std::ops::Range<usize> {
+        match self.views.last() {
+            Some(view) if self.grid => view.range(),
+            _ => 0..0,
+        }
+    }
+
     /// Initial parameters: weights and biases uniform in ±1/√inputs (PyTorch's default for a
     /// linear layer, which the paper used), each from its own stream of `seed`; ActNorm starts as
-    /// the identity; the output layer at zero if the configuration says so.
+    /// the identity; the output layer at zero if the configuration says so;
+    /// the numbers of grids near zero.
     pub(crate) fn initial<T: Real>(&self, config: &NetConfig, seed: u64) -> Vec<T> {
         let mut params = vec![T::ZERO; self.len()];
         let streams = Streams::new(seed, "nn/init");
@@ -121,6 +140,10 @@ impl ParamLayout {
                     *p = T::from_f64(bound * (2.0 * stream.uniform() - 1.0));
                 }
             }
+        }
+        let mut stream = streams.stream(self.layers() as u64, 0);
+        for p in &mut params[self.grid()] {
+            *p = T::from_f64(GRID_START * (2.0 * stream.uniform() - 1.0));
         }
         params
     }

@@ -5,6 +5,7 @@ use rand_distr::{Distribution, Gamma};
 
 use super::ancestral::AncestralProcess;
 use super::two_sphere;
+use crate::heat_kernel::ornstein_uhlenbeck;
 use crate::linalg::{axpy, dot, rotation_matrix, scratch};
 use crate::manifold::Manifold;
 use crate::prior::{KnownNoise, Prior, known_noise};
@@ -39,29 +40,44 @@ impl ExactNoise {
         Some(Self { blocks: known.into_iter().map(|(at, noise)| (at, block(noise))).collect() })
     }
 
-    /// `y ← Y_s` for consecutive rows, numbered from `first_row`.
-    pub(super) fn apply_rows(&self, streams: &Streams, first_row: u64, s: &[f64], y: &mut [f64]) {
+    /// `y ← Y_s` for consecutive rows, numbered from `first_row`, each smoothed for its time τ
+    /// first.
+    pub(super) fn apply_rows(
+        &self,
+        streams: &Streams,
+        first_row: u64,
+        s: &[f64],
+        tau: Option<&[f64]>,
+        y: &mut [f64],
+    ) {
         if let [(_, Block::Sphere { dim: 2, ancestral })] = &self.blocks[..] {
-            return two_sphere::apply_rows(ancestral, streams, first_row, s, y);
+            let Some(tau) = tau else {
+                return two_sphere::apply_rows(ancestral, streams, first_row, s, y);
+            };
+            let total: Vec<f64> = s.iter().zip(tau).map(|(s, tau)| s + tau).collect();
+            return two_sphere::apply_rows(ancestral, streams, first_row, &total, y);
         }
         let m = y.len() / s.len();
         for (i, (y, &s)) in y.chunks_exact_mut(m).zip(s).enumerate() {
-            self.apply(y, s, &mut streams.stream(first_row + i as u64, 0));
+            let tau = tau.map_or(0.0, |tau| tau[i]);
+            self.apply(y, s, tau, &mut streams.stream(first_row + i as u64, 0));
         }
     }
 
-    /// `y ← Y_s` from Y_0 = y.
-    fn apply(&self, y: &mut [f64], s: f64, stream: &mut Stream) {
+    /// `y ← Y_s` from a kernel of time τ around y: noise for s + τ on compact spaces, and on ℝ^d,
+    /// where the noise also pulls towards the origin, a normal of variance τ first.
+    fn apply(&self, y: &mut [f64], s: f64, tau: f64, stream: &mut Stream) {
+        let total = s + tau;
         for (at, block) in &self.blocks {
             let y = &mut y[at.clone()];
             match block {
-                Block::Sphere { dim, ancestral } => sphere_step(*dim, ancestral, y, s, stream),
-                Block::Torus => torus_step(y, s, stream),
-                Block::Rotation { ancestral } => rotation_step(ancestral, y, s, stream),
+                Block::Sphere { dim, ancestral } => sphere_step(*dim, ancestral, y, total, stream),
+                Block::Torus => torus_step(y, total, stream),
+                Block::Rotation { ancestral } => rotation_step(ancestral, y, total, stream),
                 Block::OrnsteinUhlenbeck => {
-                    let (decay, spread) = ((-0.5 * s).exp(), (-(-s).exp_m1()).sqrt());
+                    let (decay, variance) = ornstein_uhlenbeck(s, tau);
                     for y in y {
-                        *y = decay * *y + spread * stream.normal();
+                        *y = decay * *y + variance.sqrt() * stream.normal();
                     }
                 }
             }

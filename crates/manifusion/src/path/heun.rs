@@ -36,15 +36,16 @@ pub(super) fn walk(
         }
     }
     if prior.is_driftless() {
-        return run(manifold, steps, streams, first_row, s, y);
+        return brownian_walk(manifold, steps, streams, first_row, s, y);
     }
     let mut heun = Heun::new(manifold, PriorDrift(prior), 1.0);
     let start = vec![0.0; s.len()];
     integrate_fixed(&mut heun, streams, first_row, &start, s, steps, y)
 }
 
-fn run<M: Manifold + ?Sized>(
-    manifold: &M,
+/// Brownian motion, whatever the prior.
+pub(super) fn brownian_walk(
+    manifold: &dyn Manifold,
     steps: usize,
     streams: &Streams,
     first_row: u64,

@@ -4,12 +4,14 @@
 mod ancestral;
 mod exact;
 mod heun;
+mod smoothing;
 mod sphere_walk;
 mod two_sphere;
 
 use std::sync::Arc;
 
 pub use ancestral::AncestralProcess;
+pub use smoothing::Smoothing;
 
 use crate::error::{ShapeError, SolveError};
 use crate::heat_kernel::check_time;
@@ -102,6 +104,19 @@ impl NoisingPath {
         s: &[f64],
         streams: &Streams,
         first_row: u64,
+        ys: RowsMut<'_>,
+    ) -> Result<(), SolveError> {
+        self.sample_smoothed(y, s, None, streams, first_row, ys)
+    }
+
+    /// The same from starting points that are drawn around y first.
+    pub fn sample_smoothed(
+        &self,
+        y: Rows<'_>,
+        s: &[f64],
+        smoothing: Option<Smoothing<'_>>,
+        streams: &Streams,
+        first_row: u64,
         mut ys: RowsMut<'_>,
     ) -> Result<(), SolveError> {
         let m = self.manifold.ambient_dim();
@@ -109,6 +124,7 @@ impl NoisingPath {
         ys.expect_width(m)?;
         expect_len(ys.len(), y.len())?;
         expect_len(s.len(), y.len())?;
+        expect_len(smoothing.map_or(y.len(), |smoothing| smoothing.times.len()), y.len())?;
         if y.is_empty() {
             return Err(ShapeError::Empty.into());
         }
@@ -121,27 +137,49 @@ impl NoisingPath {
                 self.manifold.check_point(y).map_err(SolveError::at(row, 0.0))?;
             }
             let row = first_row + first as u64;
+            let smoothing = smoothing.map(|smoothing| smoothing.rows(first, times.len()));
+            if let Some(smoothing) = smoothing {
+                smoothing.check()?;
+            }
             match &self.scheme {
                 Scheme::Exact(noise) => {
-                    noise.apply_rows(streams, row, times, chunk);
-                    Ok(())
+                    let finite = smoothing.map(|smoothing| smoothing.finite_times());
+                    noise.apply_rows(streams, row, times, finite.as_deref(), chunk);
                 }
                 Scheme::Heun { steps, max_step } => {
-                    let (manifold, prior) = (self.manifold.as_ref(), self.prior.as_ref());
-                    if times.iter().all(|s| s / *steps as f64 <= *max_step) {
-                        return heun::walk(manifold, prior, *steps, streams, row, times, chunk);
+                    if let Some(smoothing) = smoothing {
+                        smoothing.displace(self.manifold.as_ref(), row, chunk)?;
                     }
-                    // Each row its own number of steps, so that it does not depend on the rows
-                    // beside it.
-                    for (i, (y, &s)) in chunk.chunks_exact_mut(m).zip(times).enumerate() {
-                        let own = (*steps).max((s / max_step).ceil() as usize);
-                        heun::walk(manifold, prior, own, streams, row + i as u64, &[s], y)
-                            .map_err(|error| error.map_row(|_| i))?;
-                    }
-                    Ok(())
+                    self.walk(*steps, *max_step, streams, row, times, chunk)?;
                 }
             }
+            // Noise leaves the prior as it is.
+            smoothing
+                .map_or(Ok(()), |smoothing| smoothing.draw_prior(self.prior.as_ref(), row, chunk))
         })
+    }
+
+    fn walk(
+        &self,
+        steps: usize,
+        max_step: f64,
+        streams: &Streams,
+        row: u64,
+        times: &[f64],
+        chunk: &mut [f64],
+    ) -> Result<(), SolveError> {
+        let (manifold, prior) = (self.manifold.as_ref(), self.prior.as_ref());
+        if times.iter().all(|s| s / steps as f64 <= max_step) {
+            return heun::walk(manifold, prior, steps, streams, row, times, chunk);
+        }
+        // Each row its own number of steps, so that it does not depend on the rows beside it.
+        let m = manifold.ambient_dim();
+        for (i, (y, &s)) in chunk.chunks_exact_mut(m).zip(times).enumerate() {
+            let own = steps.max((s / max_step).ceil() as usize);
+            heun::walk(manifold, prior, own, streams, row + i as u64, &[s], y)
+                .map_err(|error| error.map_row(|_| i))?;
+        }
+        Ok(())
     }
 }
 

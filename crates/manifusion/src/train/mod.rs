@@ -1,6 +1,7 @@
 //! Training: noised batches, the loss, Adam and a moving average of the weights.
 
 mod network_run;
+mod smoothing;
 mod state;
 mod times;
 
@@ -11,16 +12,15 @@ use thiserror::Error;
 use crate::checkpoint::{Arrays, Checkpoint};
 use crate::density::Density;
 use crate::error::SolveError;
-use crate::field::{Field, FrozenBelow, InLogCoordinates, PriorScore, SumField};
+use crate::field::{Field, InLogCoordinates, PriorScore, SumField};
 use crate::flow_density::FlowOptions;
 use crate::heat_kernel::TransitionKernel;
 use crate::loss::{LossBatch, LossKind};
 use crate::manifold::{LogCoordinates, Manifold};
-use crate::mixture::Guide;
 use crate::model::Diffusion;
 use crate::nn::{Mlp, NetConfig, NnError, TrainWorkspace};
 use crate::optim::{Adam, AdamConfig, Ema, OptimError, Schedule, clip_norm};
-use crate::path::{NoisingPath, PathChoice};
+use crate::path::{NoisingPath, PathChoice, Smoothing};
 use crate::prior::Prior;
 use crate::rng::Streams;
 use crate::rows::{Rows, RowsMut};
@@ -29,6 +29,7 @@ use crate::time::{Proposal, TimeError};
 pub use network_run::{
     Learner, LoopSettings, MetricsRow, NetworkRun, Outcome, VALIDATION_TOLERANCE,
 };
+pub use smoothing::SmoothingTimes;
 pub use state::RestoreError;
 pub use times::{FlowGradient, LearnedTimes, TimeSampling};
 
@@ -59,9 +60,6 @@ pub enum TrainError {
         /// What the last validation said.
         reason: String,
     },
-    /// A guide with another loss.
-    #[error("a guided model is trained with the denoising loss; the implicit loss has no guide")]
-    GuideNeedsDenoising,
     /// Losses or gradients that stay NaN or infinite.
     #[error(
         "step {step}: the {quantity} is {value} for the {times}th time in a row (batch row {row}, \
@@ -98,10 +96,6 @@ pub struct TrainConfig {
     pub times: TimeSampling,
     /// Smallest noising time of the model.
     pub s_min: f64,
-    /// Smallest time that is trained; below it the network stays as it is there. `s_min` for a
-    /// network that is the whole field. A guided one has nothing to add where the noise is far
-    /// smaller than what the guide resolves, and training there only adds variance.
-    pub s_from: f64,
     /// T.
     pub t_end: f64,
     /// Whether the network sees the logarithm of points of hyperbolic space instead of their
@@ -188,8 +182,7 @@ pub struct Trainer {
     step: u64,
     skipped: u64,
     skipped_in_a_row: u64,
-    guide: Option<Arc<Guide>>,
-    guided: Vec<f64>,
+    smoothing: Option<SmoothingTimes>,
 }
 
 impl Trainer {
@@ -218,12 +211,7 @@ impl Trainer {
                 None
             }
         };
-        if !(config.s_from >= config.s_min) {
-            let expected = "at least s_min";
-            let setting = SolveError::Setting { name: "s_from", value: config.s_from, expected };
-            return Err(setting.into());
-        }
-        let times = Times::new(config.times, config.s_from, config.t_end, config.seed)?;
+        let times = Times::new(config.times, config.s_min, config.t_end, config.seed)?;
         let net = Mlp::<f32>::new(config.net.clone(), config.seed)?;
         let adam = Adam::new(config.adam, net.params().len())?;
         let ema = Ema::new(config.ema, net.params())?;
@@ -253,21 +241,16 @@ impl Trainer {
             step: 0,
             skipped: 0,
             skipped_in_a_row: 0,
-            guide: None,
-            guided: Vec::new(),
+            smoothing: None,
             config,
         })
     }
 
-    /// The same run with the network added to the score of a kernel mixture of the training data,
-    /// in the order given to [`Trainer::new`]. The guide must have folds: in training it is
-    /// cross-fitted, so that no point sees its own kernel. For the denoising loss alone.
-    pub fn with_guide(mut self, guide: Arc<Guide>) -> Result<Self, TrainError> {
-        if self.config.loss != LossKind::Denoising {
-            return Err(TrainError::GuideNeedsDenoising);
-        }
-        self.guided = vec![0.0; self.y0.len()];
-        self.guide = Some(guide);
+    /// The same run on data that are smoothed for these times.
+    pub fn with_smoothing(mut self, smoothing: SmoothingTimes) -> Result<Self, TrainError> {
+        smoothing.check(self.data.len() / self.manifold.ambient_dim())?;
+        self.batch.smoothing = vec![0.0; self.config.batch];
+        self.smoothing = Some(smoothing);
         Ok(self)
     }
 
@@ -368,7 +351,7 @@ impl Trainer {
 
     fn time_report(&self) -> TimeReport {
         let n = self.losses.len() as f64;
-        let span = self.config.t_end - self.config.s_from;
+        let span = self.config.t_end - self.config.s_min;
         let (mut sum, mut absolute, mut square, mut uniform) = (0.0, 0.0, 0.0, 0.0);
         for (loss, log_q) in self.losses.iter().zip(&self.log_q) {
             // The rows' losses carry the factor 1/n.
@@ -418,12 +401,6 @@ impl Trainer {
             }
             let (manifold, prior) = (self.manifold.as_ref(), self.prior.as_ref());
             batch.prepare(manifold, prior, self.config.loss, self.kernel.as_ref(), y0, &probes)?;
-            if let Some(guide) = &self.guide {
-                let y = Rows::new(&batch.y, m).map_err(SolveError::from)?;
-                let mut guided = vec![0.0; batch.y.len()];
-                guide.cross_fitted(y, &batch.s, &self.picks, &mut guided)?;
-                batch.subtract_from_target(&guided);
-            }
             let form = batch.row_loss(manifold, self.config.loss);
             self.net.loss_gradient(batch.input(m)?, &form, &mut workspace, losses, None)?;
         }
@@ -445,21 +422,26 @@ impl Trainer {
         }
         let times = Streams::new(seed, "train-times");
         self.times.fill(&times, self.step, &mut self.batch.s, &mut self.log_q);
+        let around = Streams::new(seed, "train-smoothing").part(self.step);
+        if let Some(smoothing) = &self.smoothing {
+            for (i, (time, point)) in self.batch.smoothing.iter_mut().zip(&self.picks).enumerate() {
+                *time = smoothing.draw(*point, around.stream(i as u64, 0).uniform());
+            }
+        }
         for (weight, log_q) in self.batch.weight.iter_mut().zip(&self.log_q) {
             *weight = (-log_q).exp() / n as f64;
         }
         let noise = Streams::new(seed, "train-noise").part(self.step);
+        let displaced = around.part(0);
+        let smoothed_for = self.batch.smoothing.as_slice();
+        let smoothing =
+            self.smoothing.as_ref().map(|_| Smoothing { times: smoothed_for, streams: &displaced });
         let y0 = Rows::new(&self.y0, m).map_err(SolveError::from)?;
         let y = RowsMut::new(&mut self.batch.y, m).map_err(SolveError::from)?;
-        self.path.sample(y0, &self.batch.s, &noise, 0, y)?;
+        self.path.sample_smoothed(y0, &self.batch.s, smoothing, &noise, 0, y)?;
         let probes = Streams::new(seed, "train-probes").part(self.step);
         let (manifold, prior) = (self.manifold.as_ref(), self.prior.as_ref());
         self.batch.prepare(manifold, prior, self.config.loss, self.kernel.as_ref(), y0, &probes)?;
-        if let Some(guide) = &self.guide {
-            let y = Rows::new(&self.batch.y, m).map_err(SolveError::from)?;
-            guide.cross_fitted(y, &self.batch.s, &self.picks, &mut self.guided)?;
-            self.batch.subtract_from_target(&self.guided);
-        }
         Ok(())
     }
 
@@ -472,14 +454,11 @@ impl Trainer {
     pub fn model_with(&self, weights: &[f32]) -> Result<Diffusion, TrainError> {
         let mut net = self.net.clone();
         net.set_params(weights)?;
-        let guide = self.guide.as_ref().map(|guide| Arc::clone(guide) as Arc<dyn Field>);
         Ok(ModelParts {
             manifold: Arc::clone(&self.manifold),
             prior: Arc::clone(&self.prior),
             net: Arc::new(net),
-            guide,
             s_min: self.config.s_min,
-            s_from: self.config.s_from,
             t_end: self.config.t_end,
             log_coordinates: self.config.log_coordinates,
             prior_score: self.config.prior_score,
@@ -527,12 +506,8 @@ pub struct ModelParts {
     pub prior: Arc<dyn Prior>,
     /// The network.
     pub net: Arc<dyn Field>,
-    /// What it is added to.
-    pub guide: Option<Arc<dyn Field>>,
     /// Smallest noising time of the model.
     pub s_min: f64,
-    /// Smallest time at which the network was trained.
-    pub s_from: f64,
     /// T.
     pub t_end: f64,
     /// Whether the network sees logarithms of points of hyperbolic space.
@@ -542,26 +517,19 @@ pub struct ModelParts {
 }
 
 impl ModelParts {
-    /// The model: the network in its coordinates, frozen below the times that it was trained at,
-    /// and what it is added to.
+    /// The model: the network in its coordinates, added to the prior's score where it is.
     pub fn assemble(self) -> Diffusion {
-        let Self { manifold, prior, net, guide, s_min, s_from, t_end, .. } = self;
+        let Self { manifold, prior, net, s_min, t_end, .. } = self;
         let coordinates =
             self.log_coordinates.then(|| LogCoordinates::new(manifold.as_ref())).flatten();
         let net: Arc<dyn Field> = match coordinates {
             Some(coordinates) => Arc::new(InLogCoordinates { field: net, coordinates }),
             None => net,
         };
-        let net: Arc<dyn Field> =
-            if s_from > s_min { Arc::new(FrozenBelow { field: net, from: s_from }) } else { net };
-        let base = self.prior_score && !prior.is_driftless();
-        let base = base.then(|| Arc::new(PriorScore(Arc::clone(&prior))) as Arc<dyn Field>);
-        let mut parts: Vec<Arc<dyn Field>> = guide.into_iter().chain(base).collect();
-        let field: Arc<dyn Field> = if parts.is_empty() {
-            net
+        let field: Arc<dyn Field> = if self.prior_score && !prior.is_driftless() {
+            Arc::new(SumField(vec![Arc::new(PriorScore(Arc::clone(&prior))), net]))
         } else {
-            parts.push(net);
-            Arc::new(SumField(parts))
+            net
         };
         Diffusion { manifold, prior, field, s_min, t_end }
     }

@@ -51,6 +51,9 @@ pub struct LoopSettings {
 pub struct MetricsRow {
     /// Optimiser steps made.
     pub step: u64,
+    /// Which network of a stack it is about, counted from 0; absent for the first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub member: Option<usize>,
     /// Seconds since the run began, fits before the first step included.
     pub seconds: f64,
     /// Mean loss since the line before.
@@ -392,17 +395,17 @@ impl<L: Learner> NetworkRun<L> {
         Ok(())
     }
 
-    /// The best weights and how the run went. A run that was stopped before its first validation
-    /// keeps the averaged weights that it has.
+    /// The best weights and how the run went. A run that was stopped before a validation gave a
+    /// likelihood keeps the averaged weights that it has.
     pub fn finish(&self) -> Result<(Vec<f32>, Outcome), TrainError> {
         let steps = self.learner.steps_done();
         let (weights, best_step, validation_nll) = match &self.best {
             Some(best) if best.nll.is_finite() => (best.weights.clone(), best.step, Some(best.nll)),
-            Some(_) => {
+            Some(_) if self.is_done() => {
                 let reason = self.last_error.clone().unwrap_or_else(|| "not finite".into());
                 return Err(TrainError::NoFiniteValidation { reason });
             }
-            None => (self.learner.averaged_weights().to_vec(), steps, None),
+            _ => (self.learner.averaged_weights().to_vec(), steps, None),
         };
         let planned = self.clock.first_planned;
         let outcome = Outcome {

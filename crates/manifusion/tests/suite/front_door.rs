@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use manifusion::evaluation::{Baselines, EvaluationOptions, METRICS, evaluate};
 use manifusion::fit::{Fit, Request};
 use manifusion::manifold::parse;
-use manifusion::methods::rdm::{Guide, NetChoices, TrainChoices};
-use manifusion::methods::{FileMap, Fitted, Geometry, Kernel, METHODS, Rdm, Task, method};
+use manifusion::methods::rdm::{NetChoices, TrainChoices};
+use manifusion::methods::{FileMap, Fitted, Geometry, Kernel, METHODS, Rdm, Stack, Task, method};
 use manifusion::points::Context;
 use manifusion::rows::Rows;
 use manifusion::watch::Watch;
@@ -35,6 +35,11 @@ fn small() -> Rdm {
 fn quick(name: &str) -> Request {
     match name {
         "rdm" => small().into(),
+        // Fewer points than networks are weighed by: so many are asked for.
+        "stack" => {
+            let Rdm { preset, model, net, train } = small();
+            Stack { members: Some(2), preset, model, net, train }.into()
+        }
         other => other.into(),
     }
 }
@@ -189,7 +194,7 @@ fn a_callback_stops_a_training_and_leaves_a_model() {
     let points = points_on("sphere:2", 100);
     let seen = Arc::new(AtomicU64::new(0));
     let counter = Arc::clone(&seen);
-    let done = Fit::new(small().guide(Guide::None).steps(100_000))
+    let done = Fit::new(small().steps(100_000))
         .progress(move |progress| {
             if progress.stage == "training" {
                 counter.store(progress.done, Ordering::Relaxed);
@@ -215,7 +220,10 @@ fn wrong_calls_get_one_clear_sentence() {
     let points = points_on("sphere:2", 60);
     let sentence =
         |points: &Points, request: Request| fit(points, request).unwrap_err().to_string();
-    assert_eq!(sentence(&points, "kent".into()), "unknown method 'kent'; allowed: rdm, kernel");
+    assert_eq!(
+        sentence(&points, "kent".into()),
+        "unknown method 'kent'; allowed: stack, rdm, kernel"
+    );
     let choices = json!({ "batchsize": 3 });
     let request = Request::named("rdm", choices);
     assert!(sentence(&points, request).starts_with("configuration: unknown field `batchsize`"),);

@@ -1,5 +1,4 @@
-//! The kernel mixture as a density, and its score as a guide, against brute force, differences and
-//! the model's own likelihood.
+//! The kernel mixture as a density, against brute force.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,15 +7,10 @@ use crate::common::mean_se;
 use manifusion::check::sample_points;
 use manifusion::data::Synthetic;
 use manifusion::density::Density;
-use manifusion::divergence::Estimator;
-use manifusion::field::{Field, FieldValues};
-use manifusion::flow_density::FlowOptions;
 use manifusion::heat_kernel::TransitionKernel;
-use manifusion::likelihood::log_density;
 use manifusion::linalg::log_sum_exp;
 use manifusion::manifold::{Hyperboloid, Lorentz, Manifold, Metric, parse};
-use manifusion::mixture::{Folds, Guide, KernelMixture, MixtureOptions, nearest_distances};
-use manifusion::model::Diffusion;
+use manifusion::mixture::{KernelMixture, MixtureOptions, nearest_distances};
 use manifusion::path::{NoisingPath, PathChoice};
 use manifusion::prior::{Prior, default_prior};
 use manifusion::rng::Streams;
@@ -284,187 +278,6 @@ fn draws_follow_the_density() {
     }
 }
 
-/// The guide's score and derivatives along the tangent frame, at one point.
-fn eval(
-    guide: &Guide,
-    manifold: &dyn Manifold,
-    x: &[f64],
-    s: f64,
-) -> (Vec<f64>, Vec<f64>, Vec<f64>) {
-    let (m, d) = (manifold.ambient_dim(), manifold.dim());
-    let mut e = vec![0.0; d * m];
-    manifold.frame(x, &mut e);
-    let (mut a, mut jvp) = (vec![0.0; m], vec![0.0; d * m]);
-    guide.eval(Rows::new(x, m).unwrap(), &[s], d, &e, &mut a, &mut jvp).unwrap();
-    (e, a, jvp)
-}
-
-#[test]
-fn the_guide_is_the_score_of_the_noised_density() {
-    // Largest error of the score in units of 1/√(s + σ²_min): the cells of the guide are merged
-    // when they are small beside a kernel.
-    for (spec, tolerance) in [
-        ("sphere:2", 0.02),
-        ("sphere:3", 0.02),
-        ("torus:2", 0.02),
-        ("torus:4", 0.02),
-        ("so:3", 0.02),
-        ("euclidean:2", 0.02),
-        ("sphere:2*torus:1*so:3", 0.02),
-    ] {
-        let (train, mixture) = fitted(spec, 600, 11);
-        let manifold = Arc::clone(mixture.manifold());
-        let m = manifold.ambient_dim();
-        let guide = Guide::new(&mixture, None, 0.0).unwrap();
-        let times: Vec<f64> = (0..60).map(|i| 1e-6 * 10f64.powf(f64::from(i) * 0.113)).collect();
-        let y = noised(&mixture, &train, &times, 4);
-        for (y, &s) in y.chunks_exact(m).zip(&times) {
-            let (e, a, jvp) = eval(&guide, manifold.as_ref(), y, s);
-            let narrowest = mixture.bandwidths().last().unwrap();
-            let sigma = (s + narrowest * narrowest).sqrt();
-            let h = 1e-4 * sigma.min(1.0);
-            for (k, e) in e.chunks_exact(m).enumerate() {
-                let moved = |t: f64| {
-                    let mut z: Vec<f64> = y.iter().zip(e).map(|(y, e)| y + t * e).collect();
-                    manifold.project_point(&mut z).unwrap();
-                    z
-                };
-                let log_p = |t: f64| {
-                    mixture.noised_log_density(Rows::new(&moved(t), m).unwrap(), s).unwrap()[0]
-                };
-                let expected = (log_p(h) - log_p(-h)) / (2.0 * h);
-                let found: f64 = a.iter().zip(e).map(|(a, e)| a * e).sum();
-                assert!(
-                    (found - expected).abs() * sigma < tolerance,
-                    "{spec}, s = {s:e}: score {found} instead of {expected}, times sigma {sigma:e}"
-                );
-                // The derivative of the guide itself, in all ambient components. Far cells that are
-                // merged or not make jumps of about 1e-5/σ, so the step must be large beside them:
-                // five points, a fiftieth of σ apart.
-                let h = 0.02 * sigma.min(1.0);
-                let score = |t: f64| eval(&guide, manifold.as_ref(), &moved(t), s).1;
-                let (near, far) = ((score(h), score(-h)), (score(2.0 * h), score(-2.0 * h)));
-                for j in 0..m {
-                    let (near, far) = (near.0[j] - near.1[j], far.0[j] - far.1[j]);
-                    let expected = (8.0 * near - far) / (12.0 * h);
-                    let found = jvp[k * m + j];
-                    let size = 1.0 / (sigma * sigma);
-                    assert!(
-                        (found - expected).abs() < 2e-3 * size,
-                        "{spec}, s = {s:e}: derivative {found} instead of {expected}, of {size:e}"
-                    );
-                }
-            }
-        }
-    }
-}
-
-#[test]
-fn cross_fitting_leaves_the_fold_out() {
-    for local in [false, true] {
-        check_cross_fitting(local);
-    }
-}
-
-fn check_cross_fitting(local: bool) {
-    let (train, mut mixture) = fitted("sphere:2", 500, 13);
-    if local {
-        mixture = mixture.localised(&MixtureOptions::default()).unwrap();
-    }
-    let folds = Folds { count: 5, seed: 3 };
-    let guide = Guide::new(&mixture, Some(folds), 0.0).unwrap();
-    let sizes: Vec<usize> =
-        (0..5).map(|f| (0..500).filter(|i| folds.of(*i) == f).count()).collect();
-    assert!(sizes.iter().all(|n| (70..130).contains(n)), "{sizes:?}");
-    let times: Vec<f64> = (0..40).map(|i| 1e-6 * 10f64.powf(f64::from(i) * 0.165)).collect();
-    let y = noised(&mixture, &train, &times, 6);
-    let centre: Vec<usize> = (0..40).collect();
-    let mut out = vec![0.0; 120];
-    guide.cross_fitted(Rows::new(&y, 3).unwrap(), &times, &centre, &mut out).unwrap();
-    let manifold = Arc::clone(mixture.manifold());
-    for (i, (y, &s)) in y.chunks_exact(3).zip(&times).enumerate() {
-        let narrowest = mixture.bandwidths().last().unwrap();
-        let sigma = (s + narrowest * narrowest).sqrt();
-        let h = 1e-4 * sigma.min(1.0);
-        let mut e = vec![0.0; 6];
-        manifold.frame(y, &mut e);
-        for e in e.chunks_exact(3) {
-            let log_p = |t: f64| {
-                let mut z: Vec<f64> = y.iter().zip(e).map(|(y, e)| y + t * e).collect();
-                manifold.project_point(&mut z).unwrap();
-                brute_force(&mixture, &train, |j| folds.of(j) == folds.of(i), &z, s)
-            };
-            let expected = (log_p(h) - log_p(-h)) / (2.0 * h);
-            let found: f64 = out[3 * i..3 * i + 3].iter().zip(e).map(|(a, e)| a * e).sum();
-            assert!((found - expected).abs() * sigma < 0.02, "s = {s:e}: {found}, {expected}");
-        }
-    }
-    // Every fold's complement is a mixture of its own, so the rows must differ from the full
-    // guide's.
-    let mut full = vec![0.0; 120];
-    guide.eval(Rows::new(&y, 3).unwrap(), &times, 0, &[], &mut full, &mut []).unwrap();
-    assert!(full.iter().zip(&out).any(|(a, b)| (a - b).abs() > 1.0));
-}
-
-#[test]
-fn divergences_agree_by_every_estimator() {
-    let (train, mixture) = fitted("sphere:2", 200, 17);
-    let guide = Guide::new(&mixture, None, 0.0).unwrap();
-    let y = noised(&mixture, &train, &[1e-3, 0.1, 1.0], 2);
-    let (rows, s) = (Rows::new(&y, 3).unwrap(), [1e-3, 0.1, 1.0]);
-    let divergence = |estimator| {
-        let mut values = FieldValues::new(estimator);
-        let probes = Streams::new(0, "probes");
-        let manifold = mixture.manifold().as_ref();
-        values.evaluate(manifold, &guide, &[0, 1, 2], rows, &s, &probes).unwrap();
-        values.div
-    };
-    let expected = divergence(Estimator::Frame);
-    for estimator in [Estimator::RandomFrame, Estimator::ClosestPoint, Estimator::Intrinsic] {
-        for (found, expected) in divergence(estimator).iter().zip(&expected) {
-            assert!((found / expected - 1.0).abs() < 1e-6, "{estimator:?}: {found}, {expected}");
-        }
-    }
-}
-
-/// The untrained guide's ODE likelihood and the mixture's closed form: mean and largest difference.
-fn ode_gap(mixture: &KernelMixture, test: &[f64], s_min: f64, t_end: f64) -> (f64, f64) {
-    let manifold = Arc::clone(mixture.manifold());
-    let m = manifold.ambient_dim();
-    let prior = default_prior(&manifold).unwrap();
-    let field = Arc::new(Guide::new(mixture, None, s_min).unwrap());
-    let model = Diffusion { manifold, prior, field, s_min, t_end };
-    let rows = Rows::new(test, m).unwrap();
-    let found = log_density(&model, rows, &FlowOptions::default()).unwrap();
-    let closed = mixture.log_density(rows).unwrap();
-    let gaps: Vec<f64> = found.log_p.iter().zip(&closed).map(|(a, b)| a - b).collect();
-    let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
-    (mean, gaps.iter().fold(0.0, |worst, g| g.abs().max(worst)))
-}
-
-#[test]
-fn untrained_the_guided_model_has_the_mixtures_likelihood() {
-    for (name, t_end) in [("sphere-mixture", 8.0), ("torus-mixture", 18.0), ("so3-mixture", 18.0)] {
-        let set = Synthetic::new(name).unwrap();
-        let m = set.manifold().ambient_dim();
-        let train = set.sample(600, 1).unwrap();
-        let test = set.sample(40, 2).unwrap();
-        let prior = default_prior(set.manifold()).unwrap();
-        let rows = Rows::new(&train, m).unwrap();
-        let options = MixtureOptions::default();
-        let mixture =
-            KernelMixture::fit(Arc::clone(set.manifold()), prior, rows, &options).unwrap();
-        for mixture in [mixture.localised(&options).unwrap(), mixture] {
-            // Bandwidths below √s_min would count as that.
-            let s_min = mixture.bandwidths().last().unwrap().powi(2).min(1e-4);
-            let (mean, worst) = ode_gap(&mixture, &test, s_min, t_end);
-            let local = mixture.local_weights().is_some();
-            let gap = format!("mean {mean}, worst {worst}");
-            assert!(mean.abs() < 0.01 && worst < 0.05, "{name}, local {local}: {gap}");
-        }
-    }
-}
-
 #[test]
 fn results_do_not_depend_on_threads() {
     let run = |threads| {
@@ -472,12 +285,8 @@ fn results_do_not_depend_on_threads() {
         pool.install(|| {
             let (train, mixture) = fitted("sphere:2", 300, 19);
             let mixture = mixture.localised(&MixtureOptions::default()).unwrap();
-            let guide = Guide::new(&mixture, Some(Folds::default()), 0.0).unwrap();
             let rows = Rows::new(&train, 3).unwrap();
-            let (centre, s) = ((0..300).collect::<Vec<_>>(), vec![1e-2; 300]);
-            let mut out = vec![0.0; 900];
-            guide.cross_fitted(rows, &s, &centre, &mut out).unwrap();
-            out.extend(mixture.local_weights().unwrap());
+            let mut out = mixture.local_weights().unwrap().to_vec();
             out.extend(mixture.log_density(rows).unwrap());
             out.extend(mixture.sample(100, 1).unwrap());
             out.into_iter().map(f64::to_bits).collect::<Vec<_>>()
@@ -487,7 +296,7 @@ fn results_do_not_depend_on_threads() {
 }
 
 #[test]
-fn hyperbolic_space_has_wrapped_normals_and_no_guide() {
+fn hyperbolic_space_has_wrapped_normals() {
     for metric in [Metric::Euclidean, Metric::Lorentz] {
         check_wrapped_normals(Hyperboloid::new(2, -1.0).unwrap().with_metric(metric));
     }
@@ -515,9 +324,9 @@ fn check_wrapped_normals(points: Hyperboloid) {
         }
         assert!((found - log_sum_exp(&terms)).abs() < 1e-9);
     }
-    let error = Guide::new(&mixture, None, 0.0).unwrap_err().to_string();
+    let error = mixture.noised_log_density(rows, 0.1).unwrap_err().to_string();
     assert!(error.contains("not known on hyperbolic:2"), "{error}");
-    assert!(error.ends_with("use the mixture without noise and without a guide"), "{error}");
+    assert!(error.ends_with("use the mixture without noise"), "{error}");
     let error = mixture.localised(&options).unwrap_err().to_string();
     assert!(error.contains("local weights is not known on hyperbolic:2"), "{error}");
     assert!(error.ends_with("kernels are wrapped normals; keep the common weights"), "{error}");
@@ -542,19 +351,6 @@ fn mistakes_are_named() {
     let x = sample_points(parse("so:4").unwrap().as_ref(), 4, &Streams::new(1, "x")).unwrap();
     let unknown = fit("so:4", &x);
     assert!(unknown.contains("a kernel mixture is not known on so:4"), "{unknown}");
-    let (train, mixture) = fitted("sphere:2", 20, 1);
-    let guide = Guide::new(&mixture, None, 0.0).unwrap();
-    let rows = Rows::new(&train[..3], 3).unwrap();
-    let mut out = [0.0; 3];
-    let folds = guide.cross_fitted(rows, &[0.1], &[0], &mut out).unwrap_err().to_string();
-    assert!(folds.contains("folds"), "{folds}");
-    let guide = Guide::new(&mixture, Some(Folds::default()), 0.0).unwrap();
-    let row = guide.cross_fitted(rows, &[0.1], &[20], &mut out).unwrap_err().to_string();
-    assert!(row.contains("centre = 20"), "{row}");
-    let time = guide.cross_fitted(rows, &[0.0], &[0], &mut out).unwrap_err().to_string();
-    assert!(time.contains("time 0"), "{time}");
-    assert!(Guide::new(&mixture, Some(Folds { count: 1, seed: 0 }), 0.0).is_err());
-    assert!(Guide::new(&mixture, None, f64::NAN).is_err());
 }
 
 #[test]
@@ -596,10 +392,6 @@ fn options_that_make_no_sense_are_named() {
     assert_eq!(
         noised.unwrap_err().to_string(),
         "noising time s = -1 is not allowed; it must be finite and not negative"
-    );
-    assert_eq!(
-        Guide::new(&mixture, None, -1.0).unwrap_err().to_string(),
-        "s_min = -1 is not allowed; it must be finite and not negative"
     );
     assert_eq!(
         mixture.widened(0.0).unwrap_err().to_string(),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 /// The modules by rank, lowest first.
 const RANKS: [&[&str]; 9] = [
     &["atomic", "error", "hash", "linalg", "rng", "watch"],
-    &["brownian", "manifold", "parallel", "rows", "stats", "time"],
+    &["brownian", "em", "manifold", "parallel", "rows", "stats", "time"],
     &["density", "divergence", "nn", "ode", "prior"],
     &["field", "heat_kernel", "mass", "optim", "sde"],
     &["checkpoint", "data", "flow_density", "loss", "network", "path"],

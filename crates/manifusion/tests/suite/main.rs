@@ -18,6 +18,7 @@ mod nn_gradients;
 mod nn_training;
 mod noising_paths;
 mod optim_steps;
+mod smoothing;
 mod solvers;
 mod splits;
 mod synthetic_data;

@@ -36,6 +36,7 @@ fn config(net: &Value) -> NetConfig {
     };
     let inverse = net["inverse_noise"].as_bool().unwrap();
     NetConfig {
+        grid: None,
         ambient_dim: size("dim"),
         depth: size("depth"),
         width: size("width"),

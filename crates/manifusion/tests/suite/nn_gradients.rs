@@ -3,8 +3,8 @@
 #![expect(clippy::needless_pass_by_value, reason = "the signature of a loss")]
 
 use manifusion::nn::{
-    Activation, Directions, FieldInput, FieldOutput, FourierConfig, InputGradient, Mlp, NetConfig,
-    OutputScale, ShardCotangents, ShardValues, TimeConditioning, VariationalField,
+    Activation, Directions, FieldInput, FieldOutput, FourierConfig, GridConfig, InputGradient, Mlp,
+    NetConfig, OutputScale, ShardCotangents, ShardValues, TimeConditioning, VariationalField,
 };
 use manifusion::rng::Streams;
 use manifusion::rows::Rows;
@@ -56,17 +56,20 @@ fn configs() -> Vec<(&'static str, NetConfig)> {
         actnorm: false,
         time: TimeConditioning::Concat,
         fourier: None,
+        grid: None,
         output_scale: OutputScale::One,
         zero_output: false,
     };
     let log_time = TimeConditioning::LogSines { pairs: 3, s_min: 1e-3, t_end: 2.0 };
     let fourier = Some(FourierConfig { features: 17, f_max: 4.0 });
+    let grid = Some(GridConfig { levels: 3, coarsest: 1.0, finest: 4.0, log2_entries: 6 });
     let everything = NetConfig {
         activation: Activation::Swish,
         residual: true,
         actnorm: true,
         time: log_time,
         fourier,
+        grid,
         output_scale: OutputScale::InverseNoise,
         ..base.clone()
     };
@@ -80,6 +83,7 @@ fn configs() -> Vec<(&'static str, NetConfig)> {
         ("actnorm", NetConfig { actnorm: true, ..base.clone() }),
         ("log time", NetConfig { time: log_time, ..base.clone() }),
         ("fourier", NetConfig { fourier, ..base.clone() }),
+        ("grid", NetConfig { grid, ..base.clone() }),
         ("scale", NetConfig { output_scale: OutputScale::InverseNoise, ..base.clone() }),
         // 256 inputs: wider than the hidden layers, and multiplied by Strassen–Winograd like them.
         (
@@ -99,6 +103,10 @@ fn configs() -> Vec<(&'static str, NetConfig)> {
 
 fn network(config: NetConfig, batch: &Batch) -> Mlp<f64> {
     let mut net = Mlp::new(config, 11).unwrap();
+    // Grids start near zero, where their derivatives would not be seen.
+    if let Ok(table) = net.layout().view("grid.table").map(manifusion::nn::ParamView::range) {
+        net.update_params(|params| params[table].iter_mut().for_each(|p| *p *= 1000.0));
+    }
     net.init_actnorm(batch.input()).unwrap();
     net
 }

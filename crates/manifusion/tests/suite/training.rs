@@ -41,7 +41,6 @@ fn config(m: usize, t_end: f64, loss: LossKind, steps: u64) -> TrainConfig {
         path: PathChoice::Auto,
         times: TimeSampling::LogUniform,
         s_min,
-        s_from: s_min,
         log_coordinates: false,
         prior_score: true,
         t_end,
@@ -127,7 +126,6 @@ fn the_priors_score_leaves_nothing_to_learn() {
             let mut config = config(m, 3.0, LossKind::Implicit(Estimator::Frame), 10);
             config.batch = 4000;
             config.s_min = 0.1;
-            config.s_from = 0.1;
             config.net.zero_output = true;
             config.prior_score = prior_score;
             let (manifold, prior) = (Arc::clone(&manifold), Arc::clone(&prior));

@@ -2,21 +2,15 @@
 //! and nowhere else.
 
 use super::settings::{
-    Divergence, Guide, Loss, ModelChoices, ModelSettings, NetChoices, NetSettings, Preset, Rdm,
+    Divergence, Loss, ModelChoices, ModelSettings, NetChoices, NetSettings, Preset, Rdm,
     RdmSettings, TimeProposal, TimesGradient, TrainChoices, TrainSettings,
 };
 use crate::heat_kernel::TransitionKernel;
 use crate::manifold::{Family, LogCoordinates, Manifold};
 use crate::methods::Geometry;
 use crate::mixture::KernelMixture;
-use crate::nn::{Activation, NetConfig};
+use crate::nn::{Activation, GRID_DIM, NetConfig};
 use crate::optim::Decay;
-
-/// Largest dimension in which a guide is the default: beyond it cells of centres hardly merge and
-/// the guide costs more than the network.
-const GUIDED_DIM: usize = 3;
-/// Smallest time at which a network beside a guide is trained.
-const GUIDED_FROM: f64 = 1e-4;
 
 /// The paper's choices `tab:arch-detail`, `tab:exp-optimization-detail`.
 fn paper(manifold: &dyn Manifold) -> Rdm {
@@ -29,11 +23,7 @@ fn paper(manifold: &dyn Manifold) -> Rdm {
     };
     Rdm {
         preset: Some(Preset::Paper),
-        model: ModelChoices {
-            guide: Some(Guide::None),
-            prior_score: Some(false),
-            ..ModelChoices::default()
-        },
+        model: ModelChoices { prior_score: Some(false), ..ModelChoices::default() },
         net: NetChoices {
             depth: Some(net.depth),
             width: Some(net.width),
@@ -42,12 +32,14 @@ fn paper(manifold: &dyn Manifold) -> Rdm {
             log_coordinates: Some(false),
             time_pairs: Some(0),
             fourier: Some(0),
+            grid_levels: Some(0),
             inverse_noise: Some(false),
             zero_output: Some(false),
             ..NetChoices::default()
         },
         train: TrainChoices {
             loss: Some(Loss::Implicit),
+            smoothing: Some(0.0),
             times: Some(TimeProposal::Learned),
             rate: Some(rate),
             decay: Some(decay),
@@ -84,17 +76,26 @@ fn forgetting_rate(manifold: &dyn Manifold) -> f64 {
 /// unlike distances between neighbours they do not shrink with the number of points of a smooth
 /// density.
 struct Scales {
-    /// The smallest bandwidth.
-    finest: f64,
     /// Below it lies a hundredth of the mass.
     smallest: f64,
     /// Below it lies a tenth of the mass.
     small: f64,
+    /// The mass at bandwidths that a network without grids does not resolve in minutes.
+    fine_share: f64,
 }
+
+/// A network has grids if this share of the mass is at bandwidths below this one.
+const FINE: f64 = 1.5e-3;
+const FINE_SHARE: f64 = 0.3;
+/// Grids and their tables.
+const GRID_LEVELS: usize = 14;
+const GRID_ENTRIES: u32 = 16;
 
 impl Scales {
     fn of(mixture: Option<&KernelMixture>) -> Self {
-        let Some(mixture) = mixture else { return Self { finest: 0.1, smallest: 0.1, small: 0.1 } };
+        let Some(mixture) = mixture else {
+            return Self { smallest: 0.1, small: 0.1, fine_share: 0.0 };
+        };
         let quantile = |share: f64| {
             let mut below = 0.0;
             for (bandwidth, weight) in mixture.bandwidths().iter().zip(mixture.weights()).rev() {
@@ -105,8 +106,9 @@ impl Scales {
             }
             1.0
         };
-        let finest = mixture.bandwidths().last().copied().unwrap_or(1.0);
-        Self { finest, smallest: quantile(0.01), small: quantile(0.1) }
+        let fine = mixture.bandwidths().iter().zip(mixture.weights()).filter(|(b, _)| **b < FINE);
+        let fine_share = fine.map(|(_, weight)| weight).sum();
+        Self { smallest: quantile(0.01), small: quantile(0.1), fine_share }
     }
 }
 
@@ -148,26 +150,28 @@ pub(super) fn resolve(
     let kernel_known = TransitionKernel::new(manifold.as_ref(), prior.as_ref()).is_ok();
     let scales = Scales::of(mixture);
 
-    let guidable = kernel_known
-        && mixture.is_some()
-        && manifold.dim() <= GUIDED_DIM
-        && train.loss != Some(Loss::Implicit);
-    let guide = model.guide.unwrap_or(if guidable { Guide::Kernel } else { Guide::None });
-    let guided = guide == Guide::Kernel;
-    // A guide is its mixture at s_min, whose smallest bandwidth is √s_min. Otherwise noise of this
-    // variance costs d/2 log(1 + s_min/σ²) nats at the smallest scale σ.
-    let finest = if guided {
-        scales.finest.powi(2).min(1e-4)
-    } else {
-        (0.05 * scales.smallest.powi(2)).min(1e-3)
+    let has_grids = net.grid_levels.map_or_else(
+        || {
+            kernel_known
+                && manifold.ambient_dim() <= GRID_DIM
+                && scales.fine_share > FINE_SHARE
+                && train.loss != Some(Loss::Implicit)
+        },
+        |levels| levels > 0,
+    );
+    // A network with grids can follow any detail, and must not be given that of the points.
+    let usual = match (has_grids, manifold.dim()) {
+        (true, _) => 1.0,
+        (false, 0..=3) => 0.25,
+        (false, _) => 0.05,
     };
-    let s_min = model.s_min.unwrap_or(finest.max(1e-10));
+    let smoothing = train.smoothing.unwrap_or(usual);
+    // Noise of this variance costs d/2 log(1 + s_min/σ²) nats at the smallest scale σ; smoothing
+    // allows for it.
+    let finest = ((0.5 * smoothing).max(0.05) * scales.smallest.powi(2)).min(1e-3);
     let model = ModelSettings {
-        guide,
-        // A guide has the prior's score already.
-        prior_score: model.prior_score.unwrap_or(!guided && !prior.is_driftless()),
-        s_min,
-        s_from: model.s_from.unwrap_or(if guided { s_min.max(GUIDED_FROM) } else { s_min }),
+        prior_score: model.prior_score.unwrap_or(!prior.is_driftless()),
+        s_min: model.s_min.unwrap_or(finest.max(1e-10)),
         t_end: model.t_end.unwrap_or(6.0 / forgetting_rate(manifold.as_ref())),
     };
 
@@ -175,8 +179,9 @@ pub(super) fn resolve(
         net.log_coordinates.unwrap_or(LogCoordinates::new(manifold.as_ref()).is_some());
     // The implicit loss is noisy at high frequencies.
     let highest = if kernel_known { 1e4 } else { 50.0 };
-    let fourier_max = (1.0 / scales.small).clamp(4.0, highest);
+    let fourier_max = if has_grids { 8.0 } else { (1.0 / scales.small).clamp(4.0, highest) };
     let features = match fourier_max {
+        _ if has_grids => 16,
         // On hyperbolic space, where the implicit loss is trained, a few help; elsewhere without
         // the kernel they were not tried.
         _ if !kernel_known && log_coordinates => 64,
@@ -186,7 +191,7 @@ pub(super) fn resolve(
         _ => 256,
     };
     let net = NetSettings {
-        depth: net.depth.unwrap_or(4),
+        depth: net.depth.unwrap_or(if has_grids { 3 } else { 4 }),
         width: net.width.unwrap_or(256),
         activation: net.activation.unwrap_or(Activation::Swish),
         residual: net.residual.unwrap_or(false),
@@ -195,6 +200,9 @@ pub(super) fn resolve(
         time_pairs: net.time_pairs.unwrap_or(4),
         fourier: net.fourier.unwrap_or(features),
         fourier_max: net.fourier_max.unwrap_or(fourier_max),
+        grid_levels: net.grid_levels.unwrap_or(if has_grids { GRID_LEVELS } else { 0 }),
+        grid_max: net.grid_max.unwrap_or(1.0 / scales.smallest),
+        grid_entries: net.grid_entries.unwrap_or(GRID_ENTRIES),
         inverse_noise: net.inverse_noise.unwrap_or(true),
         zero_output: net.zero_output.unwrap_or(true),
     };
@@ -209,8 +217,6 @@ pub(super) fn resolve(
         (Loss::Implicit, _) => manifold.dim(),
     };
     let validations = train.validations.unwrap_or(20);
-    // Beside a guide the network's gain comes late, and it hardly overfits.
-    let patience = if guided { validations.div_ceil(2).max(8) } else { 8 };
     // Steps that are given count; the minutes beside them are those of the run that found them.
     let (steps, minutes) = match train.steps {
         Some(steps) => (steps, 0.0),
@@ -218,6 +224,7 @@ pub(super) fn resolve(
     };
     let train = TrainSettings {
         loss,
+        smoothing,
         divergence,
         probes,
         times: train.times.unwrap_or(TimeProposal::LogUniform),
@@ -229,7 +236,7 @@ pub(super) fn resolve(
         partitions: train.partitions.unwrap_or(partitions(batch * (1 + tangents))),
         steps,
         minutes,
-        rate: train.rate.unwrap_or(1e-3),
+        rate: train.rate.unwrap_or(if has_grids { 3e-3 } else { 2e-3 }),
         warmup: train.warmup.unwrap_or(warmup(steps)),
         decay: train.decay.unwrap_or(Decay::Cosine),
         weight_decay: train.weight_decay.unwrap_or(0.0),
@@ -237,7 +244,7 @@ pub(super) fn resolve(
         ema: train.ema.unwrap_or(0.999),
         validations,
         validation_points: train.validation_points.unwrap_or(500),
-        patience: train.patience.unwrap_or(patience),
+        patience: train.patience.unwrap_or(8),
         checkpoint_seconds: train.checkpoint_seconds.unwrap_or(20.0),
     };
     RdmSettings { preset, model, net, train }

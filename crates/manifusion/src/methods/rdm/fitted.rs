@@ -4,20 +4,17 @@ use std::sync::Arc;
 
 use serde_json::Value as Json;
 
-use super::{GUIDE_FILE, Guide, INFO, RdmSettings};
+use super::{INFO, RdmSettings};
 use crate::checkpoint::Checkpoint;
 use crate::density::Density;
 use crate::error::SolveError;
-use crate::field::Field;
 use crate::flow_density::FlowOptions;
 use crate::likelihood::{BoundOptions, Bounds, bounds};
 use crate::manifold::Manifold;
-use crate::methods::kernel::write_mixture;
 use crate::methods::{
     FileMap, FitError, Fitted, Geometry, LikelihoodKind, LogDensities, MODEL_FILE, MethodInfo,
     ModelFacts, write_settings,
 };
-use crate::mixture::{Guide as MixtureScore, KernelMixture};
 use crate::model::Diffusion;
 use crate::nn::Mlp;
 use crate::prior::Prior;
@@ -33,34 +30,24 @@ const TOLERANCE: f64 = 1e-5;
 pub(super) struct FittedRdm {
     settings: RdmSettings,
     net: Mlp<f32>,
-    guide: Option<Arc<KernelMixture>>,
     diffusion: Diffusion,
     best_step: Option<u64>,
 }
 
 impl FittedRdm {
-    pub(super) fn new(
-        geometry: Geometry,
-        settings: RdmSettings,
-        net: Mlp<f32>,
-        guide: Option<Arc<KernelMixture>>,
-    ) -> Result<Self, FitError> {
+    pub(super) fn new(geometry: Geometry, settings: RdmSettings, net: Mlp<f32>) -> Self {
         let model = &settings.model;
-        let score = guide.as_ref().map(|guide| MixtureScore::new(guide, None, model.s_min));
-        let score = score.transpose()?.map(|score| Arc::new(score) as Arc<dyn Field>);
         let parts = ModelParts {
             manifold: geometry.manifold,
             prior: geometry.prior,
             net: Arc::new(net.clone()),
-            guide: score,
             s_min: model.s_min,
-            s_from: model.s_from,
             t_end: model.t_end,
             log_coordinates: settings.net.log_coordinates,
             prior_score: model.prior_score,
         };
         let diffusion = parts.assemble();
-        Ok(Self { settings, net, guide, diffusion, best_step: None })
+        Self { settings, net, diffusion, best_step: None }
     }
 
     /// The same with the step that its weights are from.
@@ -97,22 +84,11 @@ impl Fitted for FittedRdm {
         if let Some(step) = self.best_step {
             model.extra.insert("best_step".into(), step.into());
         }
-        let mut files = FileMap::from([(MODEL_FILE.to_owned(), model.to_bytes()?)]);
-        if let Some(guide) = &self.guide {
-            files.insert(GUIDE_FILE.to_owned(), write_mixture(guide)?);
-        }
-        Ok(files)
+        Ok(FileMap::from([(MODEL_FILE.to_owned(), model.to_bytes()?)]))
     }
 
     fn prior(&self) -> &Arc<dyn Prior> {
         &self.diffusion.prior
-    }
-
-    fn title(&self) -> &'static str {
-        match self.settings.model.guide {
-            Guide::Kernel => "guided diffusion model",
-            Guide::None => INFO.title,
-        }
     }
 
     fn likelihood_kind(&self) -> LikelihoodKind {
@@ -135,14 +111,10 @@ impl Fitted for FittedRdm {
         bounds(&self.diffusion, x, options).map(Some)
     }
 
-    fn reference(&self) -> Option<Arc<dyn Density>> {
-        self.guide.as_ref().map(|guide| Arc::clone(guide) as Arc<dyn Density>)
-    }
-
     fn facts(&self) -> ModelFacts {
         let RdmSettings { model, train, .. } = &self.settings;
         ModelFacts {
-            guide: Some(model.guide.name()),
+            smoothing: Some(train.smoothing),
             loss: Some(train.loss.name()),
             s_min: Some(model.s_min),
             t_end: Some(model.t_end),

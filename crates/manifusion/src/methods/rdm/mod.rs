@@ -1,4 +1,4 @@
-//! `rdm`: a Riemannian diffusion model, a network alone or beside a kernel mixture that guides it.
+//! `rdm`: a Riemannian diffusion model.
 
 mod automatic;
 mod fitted;
@@ -10,11 +10,10 @@ use std::sync::Arc;
 use serde_json::Value as Json;
 
 pub use settings::{
-    Divergence, Guide, Loss, ModelChoices, ModelSettings, NetChoices, NetSettings, Preset, Rdm,
+    Divergence, Loss, ModelChoices, ModelSettings, NetChoices, NetSettings, Preset, Rdm,
     RdmSettings, TimeProposal, TimesGradient, TrainChoices, TrainSettings,
 };
 
-use super::kernel::{read_mixture, write_mixture};
 use super::{
     CHECKPOINT_FILE, FileMap, Files, Finished, FitError, Fitted, Geometry, MODEL_FILE, Method,
     MethodInfo, Request, Run, Setting, Task, read_settings, write_settings,
@@ -22,18 +21,20 @@ use super::{
 use crate::checkpoint::Checkpoint;
 use crate::divergence::{Estimator, ProbeLaw};
 use crate::loss::LossKind;
-use crate::mixture::{Folds, Guide as MixtureScore, KernelMixture, MixtureOptions};
-use crate::nn::{FourierConfig, NetConfig, OutputScale, TimeConditioning};
+use crate::nn::{FourierConfig, GridConfig, NetConfig, OutputScale, TimeConditioning};
 use crate::optim::{AdamConfig, Schedule};
 use crate::path::PathChoice;
 use crate::points::Points;
 use crate::train::{
-    FlowGradient, LearnedTimes, LoopSettings, MetricsRow, NetworkRun, TimeSampling, TrainConfig,
-    Trainer,
+    FlowGradient, LearnedTimes, LoopSettings, MetricsRow, NetworkRun, SmoothingTimes, TimeSampling,
+    TrainConfig, Trainer,
 };
 use crate::watch::Watch;
 
 use fitted::FittedRdm;
+
+/// Nodes per unit of length of the coarsest grid of learned features.
+const GRID_COARSEST: f64 = 2.0;
 
 /// The method of this folder.
 #[derive(Debug)]
@@ -52,9 +53,6 @@ const INFO: MethodInfo = MethodInfo {
     ],
 };
 
-/// The file of the mixture that guides a network.
-const GUIDE_FILE: &str = "guide.safetensors";
-
 impl Method for RdmMethod {
     fn info(&self) -> &'static MethodInfo {
         &INFO
@@ -71,37 +69,17 @@ impl Method for RdmMethod {
     fn start(&self, task: &Task, choices: &Json) -> Result<Box<dyn Run>, FitError> {
         let choices: Rdm = read_settings(choices)?;
         choices.check()?;
-        let mixture = task.mixture.as_ref().ok();
-        let mut settings = automatic::resolve(&choices, &task.geometry, mixture.map(AsRef::as_ref));
-        let guide = match settings.model.guide {
-            Guide::None => None,
-            Guide::Kernel => {
-                let common = task.mixture.clone()?;
-                let localised = || common.localised(&MixtureOptions::seeded(task.seed));
-                Some(Arc::new(task.watch.stage("local weights", localised)?))
-            }
-        };
-        // A run that could not start is refused before anything is measured.
-        let trial = trainer(task, &settings, guide.as_ref())?;
-        if choices.train.steps.is_none() {
-            let plan = plan::plan(trial, task, &settings.train)?;
-            settings.train.steps = plan.steps;
-            settings.train.warmup = choices.train.warmup.unwrap_or(automatic::warmup(plan.steps));
-            settings.train.validations = plan.validations;
-            settings.train.validation_points = plan.validation_points;
-        }
-        Ok(Box::new(RdmRun::new(task, settings, guide)?))
+        let mut runs = start_networks(task, &choices, &[task.seed])?;
+        Ok(Box::new(runs.remove(0)))
     }
 
     fn open(
         &self,
         task: &Task,
         settings: &Json,
-        files: &dyn Files,
+        _files: &dyn Files,
     ) -> Result<Box<dyn Run>, FitError> {
-        let settings = stored_settings(settings)?;
-        let guide = stored_guide(&task.geometry, &settings, files)?;
-        Ok(Box::new(RdmRun::new(task, settings, guide)?))
+        Ok(Box::new(RdmRun::new(task, stored_settings(settings)?, task.seed)?))
     }
 
     fn steps_of(&self, settings: &Json, checkpoint: &[u8]) -> Result<Option<(u64, u64)>, FitError> {
@@ -119,8 +97,7 @@ impl Method for RdmMethod {
     ) -> Result<Arc<dyn Fitted>, FitError> {
         let settings = stored_settings(settings)?;
         let net = read_checkpoint(MODEL_FILE, &files.need(MODEL_FILE)?)?.net;
-        let guide = stored_guide(geometry, &settings, files)?;
-        Ok(Arc::new(FittedRdm::new(geometry.clone(), settings, net, guide)?))
+        Ok(Arc::new(FittedRdm::new(geometry.clone(), settings, net)))
     }
 }
 
@@ -130,46 +107,58 @@ impl From<Rdm> for Request {
     }
 }
 
-fn stored_settings(settings: &Json) -> Result<RdmSettings, FitError> {
+pub(super) fn stored_settings(settings: &Json) -> Result<RdmSettings, FitError> {
     read_settings::<Rdm>(settings)?.try_into()
-}
-
-fn stored_guide(
-    geometry: &Geometry,
-    settings: &RdmSettings,
-    files: &dyn Files,
-) -> Result<Option<Arc<KernelMixture>>, FitError> {
-    match settings.model.guide {
-        Guide::None => Ok(None),
-        Guide::Kernel => Ok(Some(Arc::new(read_mixture(geometry, GUIDE_FILE, files)?))),
-    }
 }
 
 fn read_checkpoint(name: &str, bytes: &[u8]) -> Result<Checkpoint<f32>, FitError> {
     Checkpoint::from_bytes(bytes).map_err(|source| FitError::File { name: name.to_owned(), source })
 }
 
-/// A trainer at its first step.
-fn trainer(
+/// Networks of several seeds that are trained side by side, with every open choice made.
+pub(super) fn start_networks(
     task: &Task,
-    settings: &RdmSettings,
-    guide: Option<&Arc<KernelMixture>>,
-) -> Result<Trainer, FitError> {
+    choices: &Rdm,
+    seeds: &[u64],
+) -> Result<Vec<RdmRun>, FitError> {
+    let mixture = task.mixture.as_ref().ok();
+    let mut settings = automatic::resolve(choices, &task.geometry, mixture.map(AsRef::as_ref));
+    // A run that could not start is refused before anything is measured.
+    let trials: Result<Vec<Trainer>, FitError> =
+        seeds.iter().map(|seed| trainer(task, &settings, *seed)).collect();
+    let trials = trials?;
+    if choices.train.steps.is_none() {
+        let plan = plan::plan(trials, task, &settings.train)?;
+        settings.train.steps = plan.steps;
+        settings.train.warmup = choices.train.warmup.unwrap_or(automatic::warmup(plan.steps));
+        settings.train.validations = plan.validations;
+        settings.train.validation_points = plan.validation_points;
+    }
+    seeds.iter().map(|seed| RdmRun::new(task, settings.clone(), *seed)).collect()
+}
+
+/// A trainer at its first step.
+fn trainer(task: &Task, settings: &RdmSettings, seed: u64) -> Result<Trainer, FitError> {
     let Geometry { manifold, prior } = &task.geometry;
-    let config = settings.train_config(manifold.ambient_dim(), task.seed);
+    let config = settings.train_config(manifold.ambient_dim(), seed);
     let train = task.train.coordinates().to_vec();
     let trainer = Trainer::new(Arc::clone(manifold), Arc::clone(prior), train, config)?;
-    let Some(guide) = guide else { return Ok(trainer) };
-    let folds = Folds { seed: task.seed, ..Folds::default() };
-    let score = MixtureScore::new(guide, Some(folds), settings.model.s_min)?;
-    Ok(trainer.with_guide(Arc::new(score))?)
+    let (c, s_min) = (settings.train.smoothing, settings.model.s_min);
+    if c == 0.0 {
+        return Ok(trainer);
+    }
+    let times = match &task.mixture {
+        Ok(mixture) => SmoothingTimes::of_mixture(mixture, task.train.len(), c, s_min),
+        Err(_) => SmoothingTimes::of_neighbours(task.train.rows(), manifold.dim(), c, s_min),
+    };
+    Ok(trainer.with_smoothing(times)?)
 }
 
 impl RdmSettings {
     /// The settings as the trainer takes them, for points of `m` coordinates.
     pub fn train_config(&self, m: usize, seed: u64) -> TrainConfig {
         let Self { model, net, train, .. } = self;
-        let &ModelSettings { s_min, s_from, t_end, .. } = model;
+        let &ModelSettings { s_min, t_end, .. } = model;
         let probes = train.probes;
         let estimator = match train.divergence {
             Divergence::Frame => Estimator::Frame,
@@ -201,10 +190,16 @@ impl RdmSettings {
                 actnorm: net.actnorm,
                 time: match net.time_pairs {
                     0 => TimeConditioning::Concat,
-                    pairs => TimeConditioning::LogSines { pairs, s_min: s_from, t_end },
+                    pairs => TimeConditioning::LogSines { pairs, s_min, t_end },
                 },
                 fourier: (net.fourier > 0)
                     .then_some(FourierConfig { features: net.fourier, f_max }),
+                grid: (net.grid_levels > 0).then_some(GridConfig {
+                    levels: net.grid_levels,
+                    coarsest: GRID_COARSEST,
+                    finest: net.grid_max.max(GRID_COARSEST),
+                    log2_entries: net.grid_entries,
+                }),
                 output_scale: if net.inverse_noise {
                     OutputScale::InverseNoise
                 } else {
@@ -226,7 +221,6 @@ impl RdmSettings {
                 TimeProposal::Learned => TimeSampling::Learned(learned),
             },
             s_min,
-            s_from,
             t_end,
             log_coordinates: net.log_coordinates,
             prior_score: model.prior_score,
@@ -248,19 +242,15 @@ impl RdmSettings {
 }
 
 /// A diffusion model in training.
-struct RdmRun {
+pub(super) struct RdmRun {
     geometry: Geometry,
     settings: RdmSettings,
-    guide: Option<Arc<KernelMixture>>,
     run: NetworkRun<Trainer>,
 }
 
 impl RdmRun {
-    fn new(
-        task: &Task,
-        settings: RdmSettings,
-        guide: Option<Arc<KernelMixture>>,
-    ) -> Result<Self, FitError> {
+    /// A run of these settings, with the seed of its network, batches and noise.
+    pub(super) fn new(task: &Task, settings: RdmSettings, seed: u64) -> Result<Self, FitError> {
         let train = &settings.train;
         let loop_settings = LoopSettings {
             steps: train.steps,
@@ -270,10 +260,15 @@ impl RdmRun {
         };
         let first: Vec<usize> = (0..task.validation.len().min(train.validation_points)).collect();
         let validation: Points = task.validation.select(&first)?;
-        let trainer = trainer(task, &settings, guide.as_ref())?;
+        let trainer = trainer(task, &settings, seed)?;
         let seconds = task.began.elapsed().as_secs_f64();
         let run = NetworkRun::new(trainer, loop_settings, validation, seconds);
-        Ok(Self { geometry: task.geometry.clone(), settings, guide, run })
+        Ok(Self { geometry: task.geometry.clone(), settings, run })
+    }
+
+    /// Its settings.
+    pub(super) fn resolved(&self) -> &RdmSettings {
+        &self.settings
     }
 
     /// q(s) as it stands, on a grid, for plots.
@@ -292,8 +287,7 @@ impl Run for RdmRun {
     }
 
     fn files(&self) -> Result<FileMap, FitError> {
-        let guide = self.guide.as_ref().map(|guide| write_mixture(guide)).transpose()?;
-        Ok(guide.into_iter().map(|bytes| (GUIDE_FILE.to_owned(), bytes)).collect())
+        Ok(FileMap::new())
     }
 
     fn steps(&self) -> (u64, u64) {
@@ -325,8 +319,7 @@ impl Run for RdmRun {
         let mut net = self.run.checkpoint().net;
         net.set_params(&weights)?;
         let (geometry, settings) = (self.geometry.clone(), self.settings.clone());
-        let model = FittedRdm::new(geometry, settings, net, self.guide.clone())?;
-        let model = model.at_step(outcome.best_step);
+        let model = FittedRdm::new(geometry, settings, net).at_step(outcome.best_step);
         Ok(Finished { model: Arc::new(model), outcome, proposal: self.proposal() })
     }
 }

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use rayon::prelude::*;
+
 use super::TrainSettings;
 use crate::divergence::Estimator;
 use crate::error::SolveError;
@@ -28,9 +30,9 @@ pub(super) struct Plan {
     pub(super) validation_points: usize,
 }
 
-/// Plans a run with the pace of a trial run, which is used up.
+/// Plans runs side by side with the pace of trial runs, which are used up.
 pub(super) fn plan(
-    mut trial: Trainer,
+    mut trials: Vec<Trainer>,
     task: &Task,
     train: &TrainSettings,
 ) -> Result<Plan, FitError> {
@@ -39,19 +41,27 @@ pub(super) fn plan(
     // A long measurement of a short run would be a part of it that trains nothing.
     let measured = Duration::from_secs_f64((0.01 * budget).clamp(0.2, 1.5));
     task.watch.begin("planning", 0, 0);
+    let mut step = || -> Result<(), FitError> {
+        let steps = trials.par_iter_mut().map(|trial| trial.step().map(|_| ()));
+        Ok(steps.collect::<Result<(), _>>()?)
+    };
     for _ in 0..WARM_UP {
-        trial.step()?;
+        step()?;
     }
     let (start, mut steps) = (Instant::now(), 0u32);
     while start.elapsed() < measured || steps < 5 {
-        trial.step()?;
+        step()?;
         steps += 1;
         if task.watch.is_stopped() {
             return Err(SolveError::Stopped.into());
         }
     }
     let per_step = start.elapsed().as_secs_f64() / f64::from(steps);
-    let per_point = TYPICAL_EVALUATIONS * seconds_per_evaluation(&trial.model()?, task)?;
+    // Members take turns at validations: all threads work on each.
+    let mut per_point = 0.0;
+    for trial in &trials {
+        per_point += TYPICAL_EVALUATIONS * seconds_per_evaluation(&trial.model()?, task)?;
+    }
     let most = VALIDATION_SHARE * budget;
     let points = task.validation.len().min(train.validation_points);
     let affordable = |points: usize| most / (points as f64 * per_point);

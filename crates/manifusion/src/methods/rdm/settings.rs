@@ -18,16 +18,6 @@ named! {
 }
 
 named! {
-    /// What the network is added to.
-    Guide {
-        /// Nothing: the network is the whole field.
-        None = "none",
-        /// The score of a mixture of heat kernels.
-        Kernel = "kernel",
-    }
-}
-
-named! {
     /// The form of the bound.
     Loss {
         /// With a divergence, as in the paper; on every manifold.
@@ -78,16 +68,12 @@ named! {
 }
 
 settings! {
-    /// The noise, and what the network starts from.
+    /// The noise, and what the network is added to.
     "model": ModelSettings, ModelChoices {
-        /// What the network is added to.
-        guide: Guide,
         /// Whether the network is added to the score of the prior.
         prior_score: bool,
         /// Smallest noising time.
         s_min: f64,
-        /// Smallest time at which the network is trained.
-        s_from: f64,
         /// T.
         t_end: f64,
     }
@@ -115,6 +101,12 @@ settings! {
         fourier: usize,
         /// Their largest frequency.
         fourier_max: f64,
+        /// Grids of learned features; 0 is none.
+        grid_levels: usize,
+        /// Nodes per unit of length of the finest grid.
+        grid_max: f64,
+        /// log₂ of the entries of a grid's table.
+        grid_entries: u32,
         /// Whether the output is divided by √(1 − e^{−s}).
         inverse_noise: bool,
         /// Whether the output layer starts at zero.
@@ -127,6 +119,9 @@ settings! {
     "train": TrainSettings, TrainChoices {
         /// The form of the bound that is trained.
         loss: Loss,
+        /// How far the data are smoothed, as a share of the squared bandwidths of their kernel
+        /// mixture: 0 is the points themselves, 1 the mixture.
+        smoothing: f64,
         /// How the implicit loss computes divergences.
         divergence: Divergence,
         /// Hutchinson probes.
@@ -179,7 +174,7 @@ pub struct Rdm {
     /// The bundle of defaults.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preset: Option<Preset>,
-    /// The noise, and what the network starts from.
+    /// The noise, and what the network is added to.
     pub model: ModelChoices,
     /// The network.
     pub net: NetChoices,
@@ -202,21 +197,14 @@ impl Rdm {
         self
     }
 
-    /// The same with the network added to the score of a kernel mixture, or alone.
-    #[must_use]
-    pub fn guide(mut self, guide: Guide) -> Self {
-        self.model.guide = Some(guide);
-        self
-    }
-
     /// An error for choices that no run could have.
-    pub(super) fn check(&self) -> Result<(), FitError> {
+    pub(in crate::methods) fn check(&self) -> Result<(), FitError> {
         let train = &self.train;
-        if self.model.guide == Some(Guide::Kernel) && train.loss == Some(Loss::Implicit) {
-            return Err(crate::train::TrainError::GuideNeedsDenoising.into());
-        }
         let not_allowed =
             |name, value: String, expected| Err(FitError::Setting { name, value, expected });
+        if let Some(c) = train.smoothing.filter(|c| !(*c >= 0.0 && c.is_finite())) {
+            return not_allowed("train.smoothing", c.to_string(), "a number of at least 0");
+        }
         let timed = train.steps.is_none();
         if let Some(minutes) = train.minutes
             && !(minutes.is_finite() && minutes >= 0.0 && (minutes > 0.0 || !timed))
@@ -256,7 +244,7 @@ impl Rdm {
 pub struct RdmSettings {
     /// The bundle of defaults that was chosen from.
     pub preset: Preset,
-    /// The noise, and what the network starts from.
+    /// The noise, and what the network is added to.
     pub model: ModelSettings,
     /// The network.
     pub net: NetSettings,

@@ -3,24 +3,26 @@
 
 /// When the iteration stops.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Stop {
-    pub(super) iterations: usize,
+pub(crate) struct Stop {
+    pub(crate) iterations: usize,
     /// Gain in nats per point below which it has converged.
-    pub(super) gain: f64,
+    pub(crate) gain: f64,
 }
 
 /// Weights, with the objective after every iteration.
 #[derive(Clone, Debug)]
-pub(super) struct Fit {
-    pub(super) weights: Vec<f64>,
-    pub(super) trace: Vec<f64>,
+pub(crate) struct Fit {
+    pub(crate) weights: Vec<f64>,
+    pub(crate) trace: Vec<f64>,
 }
 
-/// Weights of the `components` columns of `log_likelihoods` (n rows). The first component has one
-/// pseudo-observation: a point anywhere then has a finite log-density, at a price of about
-/// log(n)/n. The objective, mean log-likelihood plus log(w₀)/n, rises with every iteration.
-pub(super) fn fit(log_likelihoods: &[f64], components: usize, stop: Stop) -> Fit {
+/// Weights of the columns of `log_likelihoods` (n rows), each with its number of
+/// pseudo-observations. The objective, mean log-likelihood plus the pseudo-observations'
+/// log-weights over n, rises with every iteration.
+pub(crate) fn fit(log_likelihoods: &[f64], pseudo_observations: &[f64], stop: Stop) -> Fit {
+    let components = pseudo_observations.len();
     let n = (log_likelihoods.len() / components) as f64;
+    let all = n + pseudo_observations.iter().sum::<f64>();
     let mut relative = log_likelihoods.to_vec();
     let mut offset = 0.0;
     for row in relative.chunks_exact_mut(components) {
@@ -34,9 +36,13 @@ pub(super) fn fit(log_likelihoods: &[f64], components: usize, stop: Stop) -> Fit
     let mut trace = Vec::new();
     let mut expected = vec![0.0; components];
     loop {
-        expected.fill(0.0);
-        expected[0] = 1.0;
-        let mut total = offset + weights[0].ln();
+        expected.copy_from_slice(pseudo_observations);
+        let mut total = offset;
+        for (count, weight) in pseudo_observations.iter().zip(&weights) {
+            if *count > 0.0 {
+                total += count * weight.ln();
+            }
+        }
         for row in relative.chunks_exact(components) {
             let density = crate::linalg::dot(row, &weights);
             total += density.ln();
@@ -52,7 +58,7 @@ pub(super) fn fit(log_likelihoods: &[f64], components: usize, stop: Stop) -> Fit
             return Fit { weights, trace };
         }
         for (weight, expected) in weights.iter_mut().zip(&expected) {
-            *weight = expected / (n + 1.0);
+            *weight = expected / all;
         }
     }
 }

@@ -1,0 +1,136 @@
+//! `stack`: a weighted sum of a few networks and the kernel mixture, Σ w_k p_k. Still a density of
+//! mass one with an exact likelihood; its members err in different places, so that it is better
+//! than any of them.
+
+mod fitted;
+mod run;
+mod settings;
+mod weights;
+
+use std::sync::Arc;
+
+use serde_json::Value as Json;
+
+pub use settings::{Stack, StackSettings};
+
+use super::kernel::read_mixture;
+use super::rdm::RdmMethod;
+use super::{
+    CHECKPOINT_FILE, FileMap, Files, FitError, Fitted, Geometry, MODEL_FILE, Member, Method,
+    MethodInfo, Request, Run, Setting, Task, read_settings, write_settings,
+};
+use crate::checkpoint::Arrays;
+use fitted::FittedStack;
+use run::StackRun;
+
+/// The method of this folder.
+#[derive(Debug)]
+pub struct StackMethod;
+
+const INFO: MethodInfo = MethodInfo {
+    name: "stack",
+    title: "stack of networks and kernel mixture",
+    help: "A weighted sum of diffusion models and a mixture of heat kernels",
+    manifolds: "every manifold",
+    settings: &[
+        &[
+            Setting { name: "members", kind: "usize", help: "Networks." },
+            Setting {
+                name: "preset",
+                kind: "Preset",
+                help: "A bundle of defaults: fast or paper.",
+            },
+        ],
+        super::rdm::ModelChoices::DESCRIPTIONS,
+        super::rdm::NetChoices::DESCRIPTIONS,
+        super::rdm::TrainChoices::DESCRIPTIONS,
+    ],
+};
+
+/// The file of the mixture; the same as that of the baseline in a run's folder.
+const MIXTURE_FILE: &str = "kernel.safetensors";
+
+impl Method for StackMethod {
+    fn info(&self) -> &'static MethodInfo {
+        &INFO
+    }
+
+    fn supports(&self, _geometry: &Geometry) -> Result<(), FitError> {
+        Ok(())
+    }
+
+    fn check(&self, choices: &Json) -> Result<(), FitError> {
+        read_settings::<Stack>(choices)?.check()
+    }
+
+    fn start(&self, task: &Task, choices: &Json) -> Result<Box<dyn Run>, FitError> {
+        let choices: Stack = read_settings(choices)?;
+        choices.check()?;
+        Ok(Box::new(StackRun::start(task, &choices)?))
+    }
+
+    fn open(
+        &self,
+        task: &Task,
+        settings: &Json,
+        _files: &dyn Files,
+    ) -> Result<Box<dyn Run>, FitError> {
+        Ok(Box::new(StackRun::open(task, stored_settings(settings)?)?))
+    }
+
+    fn steps_of(&self, settings: &Json, checkpoint: &[u8]) -> Result<Option<(u64, u64)>, FitError> {
+        let settings = stored_settings(settings)?;
+        match run::unpack(checkpoint)?.first() {
+            Some(first) => RdmMethod.steps_of(&write_settings(&settings.network())?, first),
+            None => Ok(None),
+        }
+    }
+
+    fn load(
+        &self,
+        geometry: &Geometry,
+        settings: &Json,
+        files: &dyn Files,
+    ) -> Result<Arc<dyn Fitted>, FitError> {
+        let settings = stored_settings(settings)?;
+        let damaged = |source| FitError::File { name: MODEL_FILE.to_owned(), source };
+        let stored = Arrays::from_bytes(&files.need(MODEL_FILE)?).map_err(damaged)?;
+        let weights = stored.arrays.get("weights").cloned().unwrap_or_default();
+        let mut models: Vec<Arc<dyn Fitted>> = Vec::new();
+        let network = write_settings(&settings.network())?;
+        for number in 0..settings.members {
+            let own = FileMap::from([(MODEL_FILE.to_owned(), files.need(&network_file(number))?)]);
+            models.push(RdmMethod.load(geometry, &network, &own)?);
+        }
+        if files.read(MIXTURE_FILE)?.is_some() {
+            let mixture = Arc::new(read_mixture(geometry, MIXTURE_FILE, files)?);
+            models.push(super::kernel::fitted(mixture, &geometry.prior));
+        }
+        if weights.len() != models.len() || !((weights.iter().sum::<f64>() - 1.0).abs() < 1e-9) {
+            let problem = format!(
+                "{MODEL_FILE} has {} weights for {} members; they must be as many and sum to 1",
+                weights.len(),
+                models.len()
+            );
+            return Err(FitError::Settings { problem });
+        }
+        let members = models.into_iter().zip(weights);
+        let members = members.map(|(model, weight)| Member { model, weight }).collect();
+        Ok(Arc::new(FittedStack::new(geometry.clone(), settings, members)))
+    }
+}
+
+impl From<Stack> for Request {
+    fn from(stack: Stack) -> Self {
+        Self::named(INFO.name, write_settings(&stack).unwrap_or_default())
+    }
+}
+
+fn stored_settings(settings: &Json) -> Result<StackSettings, FitError> {
+    read_settings::<Stack>(settings)?.try_into()
+}
+
+/// The file of a network.
+fn network_file(number: usize) -> String {
+    format!("network-{number}.safetensors")
+}

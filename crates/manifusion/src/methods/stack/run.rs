@@ -1,0 +1,203 @@
+//! A stack in training: its networks side by side, weighed at the end.
+
+use std::sync::Arc;
+
+use rayon::prelude::*;
+use serde_json::Value as Json;
+
+use super::fitted::FittedStack;
+use super::settings::{Stack, StackSettings};
+use super::weights::{LEAST_VALIDATION, weights};
+use super::{CHECKPOINT_FILE, INFO, MIXTURE_FILE};
+use crate::checkpoint::{pack_files, unpack_files};
+use crate::error::SolveError;
+use crate::methods::kernel::{fitted, write_mixture};
+use crate::methods::rdm::{RdmRun, start_networks};
+use crate::methods::{
+    FileMap, Finished, FitError, Fitted, Geometry, Member, Run, Task, write_settings,
+};
+use crate::mixture::KernelMixture;
+use crate::points::Points;
+use crate::train::{MetricsRow, Outcome, VALIDATION_TOLERANCE};
+use crate::watch::Watch;
+
+/// Validation points that members are weighed by, at most: more take time and change little.
+const MOST_VALIDATION: usize = 2000;
+/// Networks where nothing else is asked for.
+const MEMBERS: usize = 2;
+
+/// A stack in training.
+pub(super) struct StackRun {
+    geometry: Geometry,
+    settings: StackSettings,
+    networks: Vec<RdmRun>,
+    mixture: Option<Arc<KernelMixture>>,
+    validation: Points,
+    watch: Watch,
+    began: std::time::Instant,
+}
+
+/// Seeds of the networks; the first has the run's own, so that it is the network of `rdm`.
+fn seeds(seed: u64, members: usize) -> Vec<u64> {
+    const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+    (0..members as u64).map(|member| seed.wrapping_add(member.wrapping_mul(STEP))).collect()
+}
+
+impl StackRun {
+    pub(super) fn start(task: &Task, choices: &Stack) -> Result<Self, FitError> {
+        // Too few points to weigh networks by: the mixture alone.
+        let few = task.mixture.is_ok() && task.validation.len() < LEAST_VALIDATION;
+        let members = choices.members.unwrap_or(if few { 0 } else { MEMBERS });
+        if members == 0 && task.mixture.is_err() {
+            let expected = "at least 1 where there is no kernel mixture";
+            return Err(FitError::Setting { name: "members", value: "0".into(), expected });
+        }
+        // With one network at least, so that the settings of all are known.
+        let seeds = seeds(task.seed, members.max(1));
+        let mut networks = start_networks(task, &choices.network(), &seeds)?;
+        let settings = StackSettings::of(members, networks[0].resolved().clone());
+        networks.truncate(members);
+        Ok(Self::of(task, settings, networks))
+    }
+
+    pub(super) fn open(task: &Task, settings: StackSettings) -> Result<Self, FitError> {
+        let network = settings.network();
+        let networks: Result<Vec<RdmRun>, FitError> = seeds(task.seed, settings.members)
+            .into_iter()
+            .map(|seed| RdmRun::new(task, network.clone(), seed))
+            .collect();
+        Ok(Self::of(task, settings, networks?))
+    }
+
+    fn of(task: &Task, settings: StackSettings, networks: Vec<RdmRun>) -> Self {
+        Self {
+            geometry: task.geometry.clone(),
+            settings,
+            networks,
+            mixture: task.mixture.as_ref().ok().cloned(),
+            validation: task.validation.clone(),
+            watch: task.watch.clone(),
+            began: task.began,
+        }
+    }
+
+    /// log p of the validation points under each member.
+    fn validation_log_p(&self, models: &[Arc<dyn Fitted>]) -> Result<Vec<Vec<f64>>, SolveError> {
+        // Parts of a split are in random order.
+        let x = self.validation.first_rows(MOST_VALIDATION);
+        // What is stopped is weighed all the same: a stopped run leaves a model.
+        let watch = if self.watch.is_stopped() { Watch::default() } else { self.watch.clone() };
+        let score =
+            |model: &Arc<dyn Fitted>| Ok(model.log_density_to(x, VALIDATION_TOLERANCE)?.log_p);
+        watch.stage("weights", || models.iter().map(score).collect())
+    }
+}
+
+impl Run for StackRun {
+    fn settings(&self) -> Result<Json, FitError> {
+        write_settings(&self.settings)
+    }
+
+    fn files(&self) -> Result<FileMap, FitError> {
+        let mixture = self.mixture.as_ref().map(|mixture| write_mixture(mixture)).transpose()?;
+        Ok(mixture.into_iter().map(|bytes| (MIXTURE_FILE.to_owned(), bytes)).collect())
+    }
+
+    fn steps(&self) -> (u64, u64) {
+        self.networks.first().map_or((0, 0), Run::steps)
+    }
+
+    fn is_done(&self) -> bool {
+        self.networks.iter().all(Run::is_done)
+    }
+
+    fn advance(&mut self, watch: &Watch) -> Result<Vec<MetricsRow>, FitError> {
+        let shown = self.networks.iter().position(|network| !network.is_done());
+        let advance = |(number, network): (usize, &mut RdmRun)| {
+            if network.is_done() {
+                return Ok(Vec::new());
+            }
+            let silent;
+            let watch = if Some(number) == shown {
+                watch
+            } else {
+                silent = watch.silent();
+                &silent
+            };
+            let mut rows = network.advance(watch)?;
+            for row in &mut rows {
+                row.member = (number > 0).then_some(number);
+            }
+            Ok(rows)
+        };
+        let rows: Result<Vec<Vec<MetricsRow>>, FitError> =
+            self.networks.par_iter_mut().enumerate().map(advance).collect();
+        Ok(rows?.concat())
+    }
+
+    fn checkpoint_seconds(&self) -> f64 {
+        self.settings.train.checkpoint_seconds
+    }
+
+    fn checkpoint(&self) -> Result<Option<Vec<u8>>, FitError> {
+        let mut files = Vec::new();
+        for network in &self.networks {
+            files.extend(network.checkpoint()?);
+        }
+        Ok((!files.is_empty()).then(|| pack_files(&files)).transpose()?)
+    }
+
+    fn restore(&mut self, checkpoint: &[u8]) -> Result<(), FitError> {
+        let files = unpack(checkpoint)?;
+        if files.len() != self.networks.len() {
+            let (found, expected) = (files.len(), self.networks.len());
+            let problem = format!("the checkpoint has {found} networks, the run {expected}");
+            return Err(FitError::Settings { problem });
+        }
+        self.networks.iter_mut().zip(files).try_for_each(|(network, file)| network.restore(&file))
+    }
+
+    fn finish(&self) -> Result<Finished, FitError> {
+        let mut models: Vec<Arc<dyn Fitted>> = Vec::new();
+        let (mut outcome, mut proposal) = (Outcome::default(), Vec::new());
+        for (number, network) in self.networks.iter().enumerate() {
+            let finished = network.finish()?;
+            models.push(finished.model);
+            if number == 0 {
+                (outcome, proposal) = (finished.outcome, finished.proposal);
+            }
+        }
+        if let Some(mixture) = &self.mixture {
+            models.push(fitted(Arc::clone(mixture), &self.geometry.prior));
+        }
+        let weights = if models.len() == 1 {
+            vec![1.0]
+        } else {
+            let log_p = self.validation_log_p(&models)?;
+            let weights = weights(&log_p);
+            outcome.validation_nll = Some(super::fitted::mean_nll(&log_p, &weights));
+            weights
+        };
+        let members = models.into_iter().zip(weights);
+        let members = members.map(|(model, weight)| Member { model, weight }).collect();
+        if self.networks.is_empty() {
+            outcome.train_seconds = self.began.elapsed().as_secs_f64();
+            outcome.threads = rayon::current_num_threads();
+        }
+        let model = FittedStack::new(self.geometry.clone(), self.settings.clone(), members);
+        Ok(Finished { model: Arc::new(model), outcome, proposal })
+    }
+}
+
+/// The checkpoints of the networks.
+pub(super) fn unpack(checkpoint: &[u8]) -> Result<Vec<Vec<u8>>, FitError> {
+    let name = CHECKPOINT_FILE.to_owned();
+    unpack_files(checkpoint).map_err(|source| FitError::File { name, source })
+}
+
+/// Its name, for messages.
+impl std::fmt::Debug for StackRun {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct(INFO.name).field("networks", &self.networks.len()).finish_non_exhaustive()
+    }
+}

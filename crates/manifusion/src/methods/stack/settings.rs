@@ -1,0 +1,107 @@
+//! What a user may set of a stack: how many networks, and everything of a network.
+
+use serde::{Deserialize, Serialize};
+
+use crate::methods::FitError;
+use crate::methods::rdm::{
+    ModelChoices, ModelSettings, NetChoices, NetSettings, Preset, Rdm, RdmSettings, TrainChoices,
+    TrainSettings,
+};
+
+/// Most networks of a stack.
+const MOST_MEMBERS: usize = 64;
+
+/// A stack as a user asks for it: what is left open is chosen from the data.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Stack {
+    /// Networks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub members: Option<usize>,
+    /// The bundle of defaults of a network.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preset: Option<Preset>,
+    /// The noise, and what a network is added to.
+    pub model: ModelChoices,
+    /// A network.
+    pub net: NetChoices,
+    /// The training loop.
+    pub train: TrainChoices,
+}
+
+impl Stack {
+    /// The same for a training of about this long in all, fits and validations included.
+    #[must_use]
+    pub fn minutes(mut self, minutes: f64) -> Self {
+        (self.train.minutes, self.train.steps) = (Some(minutes), None);
+        self
+    }
+
+    /// The same for this many steps of each network.
+    #[must_use]
+    pub fn steps(mut self, steps: u64) -> Self {
+        (self.train.steps, self.train.minutes) = (Some(steps), None);
+        self
+    }
+
+    /// The same with this many networks.
+    #[must_use]
+    pub fn members(mut self, members: usize) -> Self {
+        self.members = Some(members);
+        self
+    }
+
+    /// One of its networks.
+    pub(super) fn network(&self) -> Rdm {
+        let Self { preset, model, net, train, .. } = self.clone();
+        Rdm { preset, model, net, train }
+    }
+
+    /// An error for choices that no run could have.
+    pub(super) fn check(&self) -> Result<(), FitError> {
+        if let Some(members) = self.members.filter(|members| *members > MOST_MEMBERS) {
+            let (name, expected) = ("members", "at most 64");
+            return Err(FitError::Setting { name, value: members.to_string(), expected });
+        }
+        self.network().check()
+    }
+}
+
+/// The same with every choice made.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StackSettings {
+    /// Networks.
+    pub members: usize,
+    /// The bundle of defaults that was chosen from.
+    pub preset: Preset,
+    /// The noise, and what a network is added to.
+    pub model: ModelSettings,
+    /// A network.
+    pub net: NetSettings,
+    /// The training loop.
+    pub train: TrainSettings,
+}
+
+impl StackSettings {
+    /// A stack of so many networks of these settings.
+    pub(super) fn of(members: usize, network: RdmSettings) -> Self {
+        let RdmSettings { preset, model, net, train } = network;
+        Self { members, preset, model, net, train }
+    }
+
+    /// One of its networks.
+    pub(super) fn network(&self) -> RdmSettings {
+        let Self { preset, model, net, train, .. } = self.clone();
+        RdmSettings { preset, model, net, train }
+    }
+}
+
+impl TryFrom<Stack> for StackSettings {
+    type Error = FitError;
+
+    fn try_from(stored: Stack) -> Result<Self, FitError> {
+        let members = stored.members.ok_or(FitError::Incomplete { name: "members" })?;
+        Ok(Self::of(members, stored.network().try_into()?))
+    }
+}
