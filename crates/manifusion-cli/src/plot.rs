@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use manifusion::methods::{Fitted, WithOptions};
 use manifusion::parallel::in_pool;
 use manifusion::points::{Points, SplitPart};
-use manifusion::sample::{SampleOptions, Steps};
+use manifusion::sample::SampleOptions;
 use manifusion_io::Form;
 use manifusion_plot::{
     Grid, Options, PictureKind, PlotSource, ReportInput, TrainingCurves, draw, save_geojson,
@@ -106,8 +106,7 @@ impl RunPictures {
     fn rough(run: &StoredRun, coastlines: bool) -> Result<Self> {
         let model = run.model()?;
         let tolerance = run.settings().evaluate.tolerance.max(ROUGH);
-        let sampling =
-            SampleOptions { steps: Steps::Fixed { level: 7 }, ..SampleOptions::default() };
+        let sampling = SampleOptions::default();
         Self::of(run, WithOptions { model, tolerance, sampling }, coastlines)
     }
 

@@ -19,8 +19,9 @@ pub(crate) struct Args {
     /// How many.
     #[arg(long, default_value_t = 1000)]
     num: usize,
-    /// 0: the reverse SDE; 1: the ODE; below 0: more noise.
-    #[arg(long, default_value_t = 0.0, allow_negative_numbers = true)]
+    /// 1: the ODE, whose density is what `score` and `evaluate` print; 0: the reverse SDE; below 0:
+    /// more noise.
+    #[arg(long, default_value_t = 1.0, allow_negative_numbers = true)]
     lambda: f64,
     /// Number of Heun steps, rounded up to a power of two; by default 512 for lambda < 1, and
     /// adaptive steps of dopri5 for lambda = 1.

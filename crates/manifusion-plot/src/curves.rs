@@ -57,7 +57,7 @@ struct Chart {
     lines: Vec<Line>,
 }
 
-/// The charts for which there are at least two points.
+/// The charts for which there are at least two points; of a stack, those of its first network.
 fn panels(curves: &TrainingCurves) -> Vec<Chart> {
     let series = |name, colour, value: fn(&MetricsRow) -> Option<f64>| Line {
         name,
@@ -65,6 +65,7 @@ fn panels(curves: &TrainingCurves) -> Vec<Chart> {
         points: curves
             .rows
             .iter()
+            .filter(|row| row.member.is_none())
             .filter_map(|row| Some([row.step as f64, value(row)?]))
             .filter(|p| p[1].is_finite())
             .collect(),

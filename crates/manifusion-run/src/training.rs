@@ -115,6 +115,9 @@ fn begin(
     let task =
         Task::new(method, geometry, train, validation, choices.seed, watch.clone())?.since(began);
     let run = method.start(&task, request.choices())?;
+    for sentence in run.remarks() {
+        remark(&sentence);
+    }
     let settings = RunSettings {
         method: choices.method,
         manifold: spec,

@@ -49,7 +49,7 @@ const AUTOMATIC_LEVEL: u32 = 9;
 
 impl Default for SampleOptions {
     fn default() -> Self {
-        Self { lambda: 0.0, steps: Steps::Automatic, seed: 0, first_row: 0, chunk: 64 }
+        Self { lambda: 1.0, steps: Steps::Automatic, seed: 0, first_row: 0, chunk: 64 }
     }
 }
 

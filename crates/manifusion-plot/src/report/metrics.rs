@@ -61,8 +61,24 @@ fn shown(value: &Json, exact: &str) -> String {
             text.replace('-', "−")
         }
         _ if value.is_null() => "none".to_string(),
+        _ if are_members(value) => members(value),
         _ => exact.to_string(),
     }
+}
+
+/// Whether these are the members of a stack.
+fn are_members(value: &Json) -> bool {
+    value.as_array().is_some_and(|list| list.iter().any(Json::is_object))
+}
+
+/// The members of a stack: method, weight and NLL of each.
+fn members(value: &Json) -> String {
+    let one = |member: &Json| {
+        let number = |key: &str| member.get(key).map_or_else(String::new, |v| shown(v, ""));
+        let method = member.get("method").and_then(Json::as_str).unwrap_or_default();
+        format!("{method}: weight {}, {}", number("weight"), number("nll"))
+    };
+    value.as_array().into_iter().flatten().map(one).collect::<Vec<_>>().join("; ")
 }
 
 /// Without zeros at the end of a fraction.
@@ -83,6 +99,10 @@ mod tests {
         let mut found = Evaluation::default();
         (found.nll, found.n, found.method) = (-0.123456789, 975, "rdm <x>".into());
         (found.tolerance, found.nll_interval_95) = (Some(1e-5), Some([0.1, 0.2]));
+        found.members = serde_json::from_value(
+            serde_json::json!([{ "method": "kernel", "weight": 0.25, "nll": -1.5 }]),
+        )
+        .unwrap();
         let html = table(Some(&found)).unwrap();
         for expected in [
             "data-key=\"nll\" data-value=\"-0.123456789\"",
@@ -95,6 +115,7 @@ mod tests {
             "data-value=\"[0.1,0.2]\"",
             "Tolerance of the solver",
             ">1e−5<",
+            ">kernel: weight 0.25, −1.5 nats<",
         ] {
             assert!(html.contains(expected), "{expected} in {html}");
         }

@@ -350,6 +350,11 @@ pub trait Run: Send {
     /// What [`Method::open`] needs beside them.
     fn files(&self) -> Result<FileMap, FitError>;
 
+    /// What a user should know of the choices that were made, in sentences.
+    fn remarks(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Steps done and steps in all.
     fn steps(&self) -> (u64, u64);
 

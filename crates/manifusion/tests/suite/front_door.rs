@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::common::mean_se;
 use manifusion::evaluation::{Baselines, EvaluationOptions, METRICS, evaluate};
 use manifusion::fit::{Fit, Request};
 use manifusion::manifold::parse;
@@ -185,6 +186,32 @@ fn a_run_goes_on_from_its_checkpoint() {
         }
         let end = |run: &dyn manifusion::methods::Run| run.finish().unwrap().model.files().unwrap();
         assert!(end(whole.as_ref()) == end(second.as_ref()), "{}", method.info().name);
+    }
+}
+
+/// A stack is the mixture with what networks add: it never loses much, whatever the number of
+/// points, and with too few to weigh networks by it is the mixture itself.
+#[test]
+fn the_default_does_not_lose_to_the_kernel_mixture() {
+    let network = Stack {
+        net: NetChoices { width: Some(48), depth: Some(2), ..NetChoices::default() },
+        ..Stack::default()
+    };
+    for set in ["sphere-mixture", "torus-mixture", "sphere-multiscale"] {
+        let test = Points::synthetic(set, 600, 77).unwrap();
+        for n in [50, 500, 5000] {
+            let points = Points::synthetic(set, n, 5).unwrap();
+            let stack = fit(&points, network.clone().steps(150)).unwrap();
+            let kernel = fit(&points, "kernel").unwrap();
+            let (a, b) =
+                (stack.log_density(test.rows()).unwrap(), kernel.log_density(test.rows()).unwrap());
+            let (loss, se) = mean_se(a.iter().zip(&b).map(|(a, b)| b - a));
+            assert!(loss < 0.02 + 3.0 * se, "{set}, {n} points: {loss} ± {se}");
+            assert_eq!(stack.members().len(), if n == 50 { 1 } else { 3 });
+            if n == 50 {
+                assert_eq!(a, b);
+            }
+        }
     }
 }
 

@@ -23,8 +23,11 @@ use crate::watch::Watch;
 
 /// Validation points that members are weighed by, at most: more take time and change little.
 const MOST_VALIDATION: usize = 2000;
-/// Networks where nothing else is asked for.
+/// Networks where neither their number nor a budget of time is given; steps that a network of a
+/// budget should have at least, and networks at most.
 const MEMBERS: usize = 2;
+const STEPS_OF_MEMBER: u64 = 15_000;
+const MOST_MEMBERS: usize = 4;
 
 /// A stack in training.
 pub(super) struct StackRun {
@@ -47,14 +50,24 @@ impl StackRun {
     pub(super) fn start(task: &Task, choices: &Stack) -> Result<Self, FitError> {
         // Too few points to weigh networks by: the mixture alone.
         let few = task.mixture.is_ok() && task.validation.len() < LEAST_VALIDATION;
-        let members = choices.members.unwrap_or(if few { 0 } else { MEMBERS });
+        let network = choices.network();
+        let members = match choices.members {
+            Some(members) => members,
+            None if few => 0,
+            None if choices.train.steps.is_some() => MEMBERS,
+            None => {
+                let alone = start_networks(task, &network, &[task.seed])?;
+                let steps = alone[0].resolved().train.steps;
+                ((steps / STEPS_OF_MEMBER) as usize).clamp(1, MOST_MEMBERS)
+            }
+        };
         if members == 0 && task.mixture.is_err() {
             let expected = "at least 1 where there is no kernel mixture";
             return Err(FitError::Setting { name: "members", value: "0".into(), expected });
         }
         // With one network at least, so that the settings of all are known.
         let seeds = seeds(task.seed, members.max(1));
-        let mut networks = start_networks(task, &choices.network(), &seeds)?;
+        let mut networks = start_networks(task, &network, &seeds)?;
         let settings = StackSettings::of(members, networks[0].resolved().clone());
         networks.truncate(members);
         Ok(Self::of(task, settings, networks))
@@ -101,6 +114,16 @@ impl Run for StackRun {
     fn files(&self) -> Result<FileMap, FitError> {
         let mixture = self.mixture.as_ref().map(|mixture| write_mixture(mixture)).transpose()?;
         Ok(mixture.into_iter().map(|bytes| (MIXTURE_FILE.to_owned(), bytes)).collect())
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        let points = self.validation.len();
+        let few = format!(
+            "{points} validation points are too few to weigh networks by ({LEAST_VALIDATION} are \
+             needed): the kernel mixture alone; --members K trains networks nevertheless"
+        );
+        let is_few = self.networks.is_empty() && points < LEAST_VALIDATION;
+        is_few.then_some(few).into_iter().collect()
     }
 
     fn steps(&self) -> (u64, u64) {
