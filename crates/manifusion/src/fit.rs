@@ -15,7 +15,8 @@ use crate::rows::Rows;
 use crate::train::MetricsRow;
 use crate::watch::{Progress, Watch};
 
-/// Learns a density from points by a method: `"rdm"`, [`Rdm`](crate::methods::Rdm), `"kernel"`,
+/// Learns a density from points by a method: `"stack"`, [`Stack`](crate::methods::Stack), `"rdm"`,
+/// [`Rdm`](crate::methods::Rdm), `"kernel"`,
 /// [`Kernel`](crate::methods::Kernel). What is left
 /// open is chosen from the data, and a tenth of the points is held out to choose by.
 pub fn fit(points: &Points, request: impl Into<Request>) -> Result<Arc<dyn Fitted>, FitError> {

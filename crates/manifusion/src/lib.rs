@@ -4,7 +4,7 @@
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use manifusion::{Points, fit, methods::Rdm};
 //! let points = Points::synthetic("sphere-mixture", 200, 0)?; // or Points::new("sphere:2", xyz)?
-//! let model = fit(&points, Rdm::default().steps(20))?; // or minutes(2.0), or Kernel::default()
+//! let model = fit(&points, Rdm::default().steps(20))?; // or Stack::default(), Kernel::default()
 //! let log_p = model.log_density(points.rows())?;
 //! let samples = model.sample(10, 0)?;
 //! assert!(log_p.len() == 200 && samples.len() == 30 && log_p.iter().all(|v| v.is_finite()));

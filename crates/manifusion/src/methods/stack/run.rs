@@ -12,7 +12,7 @@ use super::{CHECKPOINT_FILE, INFO, MIXTURE_FILE};
 use crate::checkpoint::{pack_files, unpack_files};
 use crate::error::SolveError;
 use crate::methods::kernel::{fitted, write_mixture};
-use crate::methods::rdm::{RdmRun, start_networks};
+use crate::methods::rdm::{RdmRun, RdmSettings, start_networks};
 use crate::methods::{
     FileMap, Finished, FitError, Fitted, Geometry, Member, Run, Task, write_settings,
 };
@@ -23,11 +23,17 @@ use crate::watch::Watch;
 
 /// Validation points that members are weighed by, at most: more take time and change little.
 const MOST_VALIDATION: usize = 2000;
-/// Networks where neither their number nor a budget of time is given; steps that a network of a
-/// budget should have at least, and networks at most.
+/// Networks where neither their number nor a budget of time is given, and at most.
 const MEMBERS: usize = 2;
-const STEPS_OF_MEMBER: u64 = 15_000;
 const MOST_MEMBERS: usize = 4;
+
+/// Steps that a network should have before another one is trained beside it: more where data have
+/// fine detail, which is learned late (`docs/generalisation.md`).
+fn steps_of_member(network: &RdmSettings) -> u64 {
+    const FINE_FEATURES: usize = 256;
+    let net = &network.net;
+    if net.grid_levels > 0 || net.fourier >= FINE_FEATURES { 13_000 } else { 8000 }
+}
 
 /// A stack in training.
 pub(super) struct StackRun {
@@ -57,8 +63,9 @@ impl StackRun {
             None if choices.train.steps.is_some() => MEMBERS,
             None => {
                 let alone = start_networks(task, &network, &[task.seed])?;
-                let steps = alone[0].resolved().train.steps;
-                ((steps / STEPS_OF_MEMBER) as usize).clamp(1, MOST_MEMBERS)
+                let network = alone[0].resolved();
+                let enough_for = network.train.steps / steps_of_member(network);
+                (enough_for as usize).clamp(1, MOST_MEMBERS)
             }
         };
         if members == 0 && task.mixture.is_err() {
