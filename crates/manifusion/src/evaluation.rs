@@ -13,10 +13,9 @@ use crate::data::Synthetic;
 use crate::density::Density;
 use crate::error::SolveError;
 use crate::likelihood::BoundOptions;
-use crate::linalg::log_sum_exp;
 use crate::manifold::{Family, Hyperboloid, Manifold, Metric};
 use crate::mass::{MassKind, total_mass};
-use crate::methods::{Fitted, LikelihoodKind, LogDensities, Member};
+use crate::methods::{Fitted, LikelihoodKind, Member};
 use crate::mixture::KernelMixture;
 use crate::points::Points;
 use crate::rows::Rows;
@@ -236,8 +235,8 @@ pub fn evaluate(
 ) -> Result<Evaluation, SolveError> {
     let start = Instant::now();
     let (x, manifold) = (points.rows(), model.manifold().as_ref());
-    let scored = watch.stage("likelihood", || score(model, x, options.tolerance))?;
-    let values = negated(&scored.whole.log_p);
+    let scored = watch.stage("likelihood", || model.log_density_to(x, options.tolerance))?;
+    let values = negated(&scored.log_p);
     let nll = mean(&values);
     let interval = bootstrap_interval(&values, 0.95, options.bootstrap, seed);
     let kind = model.likelihood_kind();
@@ -261,13 +260,18 @@ pub fn evaluate(
         s_min: facts.s_min,
         t_end: facts.t_end,
         tolerance: (kind == LikelihoodKind::Ode).then_some(options.tolerance),
-        evaluations: scored.whole.evaluations,
-        members: (!scored.members.is_empty()).then_some(scored.members),
-        network_nll: scored.first_network_nll,
+        evaluations: scored.evaluations,
         threads: rayon::current_num_threads(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         ..Evaluation::default()
     };
+    if !scored.members.is_empty() {
+        let members = members(model, &scored.members);
+        let mut networks =
+            model.members().iter().zip(&members).filter(|(m, _)| m.model.mixture().is_none());
+        found.network_nll = networks.next().map(|(_, network)| network.nll);
+        found.members = Some(members);
+    }
     if let Some((name, change)) = other_measure(manifold, x) {
         found.other_measure = Some(name.to_owned());
         found.nll_other_measure = Some(nll.value - change);
@@ -294,35 +298,14 @@ pub fn evaluate(
     Ok(found)
 }
 
-/// Log-densities of a model and what its members, if it has any, are worth alone.
-struct Scored {
-    whole: LogDensities,
-    members: Vec<MemberNll>,
-    first_network_nll: Option<f64>,
-}
-
-fn score(model: &dyn Fitted, x: Rows<'_>, tolerance: f64) -> Result<Scored, SolveError> {
-    if model.members().is_empty() {
-        let whole = model.log_density_to(x, tolerance)?;
-        return Ok(Scored { whole, members: Vec::new(), first_network_nll: None });
-    }
-    let (mut members, mut first_network_nll) = (Vec::new(), None);
-    let (mut terms, mut evaluations) = (vec![Vec::new(); x.len()], 0.0);
-    for Member { model, weight } in model.members() {
-        let found = model.log_density_to(x, tolerance)?;
-        evaluations += found.evaluations;
-        for (terms, log_p) in terms.iter_mut().zip(&found.log_p) {
-            terms.push(weight.ln() + log_p);
-        }
-        let nll = mean(&negated(&found.log_p)).value;
-        if model.mixture().is_none() && first_network_nll.is_none() {
-            first_network_nll = Some(nll);
-        }
-        let method = model.info().name.to_owned();
-        members.push(MemberNll { method, weight: *weight, nll });
-    }
-    let log_p = terms.iter().map(|terms| log_sum_exp(terms)).collect();
-    Ok(Scored { whole: LogDensities { log_p, evaluations }, members, first_network_nll })
+/// What the members of a model are worth alone, from their log-densities.
+fn members(model: &dyn Fitted, log_p: &[Vec<f64>]) -> Vec<MemberNll> {
+    let one = |(member, log_p): (&Member, &Vec<f64>)| MemberNll {
+        method: member.model.info().name.to_owned(),
+        weight: member.weight,
+        nll: mean(&negated(log_p)).value,
+    };
+    model.members().iter().zip(log_p).map(one).collect()
 }
 
 /// ELBO and KELBO on the first of the points, and the exact value on the same ones.

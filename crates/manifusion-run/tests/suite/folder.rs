@@ -100,6 +100,20 @@ fn scoring_reads_only_what_it_needs() {
     assert!(log_p.len() == 2 && log_p.iter().all(|v| v.is_finite()));
 }
 
+/// A training of twenty steps that is stopped at the seventh.
+fn stop_at_seven(out: &std::path::Path, settings: &[&str]) {
+    let mut config = Config::default();
+    for setting in settings {
+        config.set(setting).unwrap();
+    }
+    let watch = Watch::new(|progress| match progress.training {
+        Some(_) if progress.done >= 7 => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    });
+    let ended = train(config.choices().unwrap(), out, &watch, &|_| {}).unwrap();
+    assert!(matches!(ended, Trained::Stopped { step: 7, total: 20 }), "{ended:?}");
+}
+
 /// A stack keeps its networks and its mixture, and goes on in the same bits where it was stopped.
 #[test]
 fn a_stack_is_stopped_resumed_and_loaded() {
@@ -108,16 +122,7 @@ fn a_stack_is_stopped_resumed_and_loaded() {
     let mut settings = SMALL.to_vec();
     settings.extend(["method=stack", "members=2"]);
     train_in(&whole, &settings);
-    let mut config = Config::default();
-    for setting in &settings {
-        config.set(setting).unwrap();
-    }
-    let watch = Watch::new(|progress| match progress.training {
-        Some(_) if progress.done >= 7 => ControlFlow::Break(()),
-        _ => ControlFlow::Continue(()),
-    });
-    let ended = train(config.choices().unwrap(), &stopped, &watch, &|_| {}).unwrap();
-    assert!(matches!(ended, Trained::Stopped { step: 7, total: 20 }), "{ended:?}");
+    stop_at_seven(&stopped, &settings);
     assert_eq!(StoredRun::open(&stopped).unwrap().progress().unwrap(), Some((7, 20)));
     resume(&stopped, &Watch::default()).unwrap();
     let files = ["model.safetensors", "network-0.safetensors", "network-1.safetensors"];
@@ -166,16 +171,7 @@ fn a_stopped_run_is_resumed() {
     let folder = tempfile::tempdir().unwrap();
     let (whole, stopped) = (folder.path().join("whole"), folder.path().join("stopped"));
     train_in(&whole, &SMALL);
-    let mut config = Config::default();
-    for setting in SMALL {
-        config.set(setting).unwrap();
-    }
-    let watch = Watch::new(|progress| match progress.training {
-        Some(_) if progress.done >= 7 => ControlFlow::Break(()),
-        _ => ControlFlow::Continue(()),
-    });
-    let ended = train(config.choices().unwrap(), &stopped, &watch, &|_| {}).unwrap();
-    assert!(matches!(ended, Trained::Stopped { step: 7, total: 20 }), "{ended:?}");
+    stop_at_seven(&stopped, &SMALL);
     let run = StoredRun::open(&stopped).unwrap();
     assert_eq!(run.progress().unwrap(), Some((7, 20)));
     assert!(run.model().unwrap_err().to_string().contains("has no model yet"));

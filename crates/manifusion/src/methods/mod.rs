@@ -457,6 +457,8 @@ pub struct LogDensities {
     pub log_p: Vec<f64>,
     /// Evaluations of the model per row.
     pub evaluations: f64,
+    /// log p of every row under each member of a weighted sum; none for other densities.
+    pub members: Vec<Vec<f64>>,
 }
 
 /// What a report says of a model beside its numbers; absent where it makes no sense.
@@ -507,7 +509,8 @@ pub trait Fitted: Density {
 
     /// log p of every row, to a tolerance where it is not a formula.
     fn log_density_to(&self, x: Rows<'_>, _tolerance: f64) -> Result<LogDensities, SolveError> {
-        Ok(LogDensities { log_p: self.log_density(x)?, evaluations: 1.0 })
+        let members = Vec::new();
+        Ok(LogDensities { log_p: self.log_density(x)?, evaluations: 1.0, members })
     }
 
     /// `n` draws in a given way. A density that is sampled exactly has only one way.

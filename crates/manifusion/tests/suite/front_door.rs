@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::common::mean_se;
 use manifusion::evaluation::{Baselines, EvaluationOptions, METRICS, evaluate};
 use manifusion::fit::{Fit, Request};
+use manifusion::likelihood::{BoundOptions, Bounds};
 use manifusion::manifold::parse;
 use manifusion::methods::rdm::{NetChoices, TrainChoices};
 use manifusion::methods::{FileMap, Fitted, Geometry, Kernel, METHODS, Rdm, Stack, Task, method};
@@ -212,6 +213,43 @@ fn the_default_does_not_lose_to_the_kernel_mixture() {
                 assert_eq!(a, b);
             }
         }
+    }
+}
+
+/// log p and the bounds of a stack are log Σ w_k e^{…} of its members', and a draw of one seed does
+/// not repeat those of its members with another one.
+#[test]
+fn a_stack_is_the_weighted_sum_of_its_members() {
+    let points = points_on("sphere:2", 100);
+    let model = fit(&points, quick("stack")).unwrap();
+    let x = points.first_rows(4);
+    let options = BoundOptions { num_paths: 3, ..BoundOptions::default() };
+    let (log_p, bounds) =
+        (model.log_density(x).unwrap(), model.bounds(x, &options).unwrap().unwrap());
+    let (mut p, mut elbo, mut kelbo) = ([0.0; 4], [0.0; 4], [0.0; 4]);
+    for member in model.members() {
+        let exact = member.model.log_density(x).unwrap();
+        let own = member.model.bounds(x, &options).unwrap();
+        for i in 0..4 {
+            let of =
+                |bound: fn(&Bounds) -> &Vec<f64>| own.as_ref().map_or(exact[i], |b| bound(b)[i]);
+            p[i] += member.weight * exact[i].exp();
+            elbo[i] += member.weight * of(|b| &b.elbo).exp();
+            kelbo[i] += member.weight * of(|b| &b.kelbo).exp();
+        }
+    }
+    for i in 0..4 {
+        assert!((log_p[i] - f64::ln(p[i])).abs() < 1e-12);
+        assert!((bounds.elbo[i] - f64::ln(elbo[i])).abs() < 1e-12);
+        assert!((bounds.kelbo[i] - f64::ln(kelbo[i])).abs() < 1e-12);
+    }
+    let bits = |x: Vec<f64>| x.into_iter().map(f64::to_bits).collect::<BTreeSet<u64>>();
+    let drawn = bits(model.sample(60, 0).unwrap());
+    let own =
+        |number: usize, seed: u64| bits(model.members()[number].model.sample(60, seed).unwrap());
+    assert!(!drawn.is_disjoint(&own(0, 0)), "the first member has the seed of the draw");
+    for (number, seed) in (1..3).flat_map(|number| (0..4).map(move |seed| (number, seed))) {
+        assert!(drawn.is_disjoint(&own(number, seed)), "member {number} draws as of seed {seed}");
     }
 }
 

@@ -100,7 +100,7 @@ impl Fitted for FittedRdm {
         let flow = self.diffusion.flow(FlowOptions::with_tolerance(tolerance));
         let found = flow.log_density_with_stats(x)?;
         let evaluations = found.stats.evaluations as f64 / x.len() as f64;
-        Ok(LogDensities { log_p: found.log_p, evaluations })
+        Ok(LogDensities { log_p: found.log_p, evaluations, members: Vec::new() })
     }
 
     fn sample_with(&self, n: usize, options: &SampleOptions) -> Result<Vec<f64>, SolveError> {

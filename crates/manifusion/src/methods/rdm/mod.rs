@@ -107,7 +107,7 @@ impl From<Rdm> for Request {
     }
 }
 
-pub(super) fn stored_settings(settings: &Json) -> Result<RdmSettings, FitError> {
+fn stored_settings(settings: &Json) -> Result<RdmSettings, FitError> {
     read_settings::<Rdm>(settings)?.try_into()
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value as Json;
 
 use super::settings::StackSettings;
-use super::{INFO, MIXTURE_FILE, network_file};
+use super::{INFO, MIXTURE_FILE, member_seed, network_file};
 use crate::checkpoint::Arrays;
 use crate::density::Density;
 use crate::error::{ShapeError, SolveError};
@@ -36,8 +36,8 @@ pub(super) struct FittedStack {
 const TOLERANCE: f64 = 1e-5;
 
 /// log Σ w_k e^{l_k} at every point, from the members' values l_k.
-fn weighted(weights: &[f64], values: &[&[f64]]) -> Vec<f64> {
-    let points = values.first().map_or(0, |values| values.len());
+fn weighted(weights: &[f64], values: &[Vec<f64>]) -> Vec<f64> {
+    let points = values.first().map_or(0, Vec::len);
     let mut terms = vec![0.0; weights.len()];
     (0..points)
         .map(|point| {
@@ -51,8 +51,7 @@ fn weighted(weights: &[f64], values: &[&[f64]]) -> Vec<f64> {
 
 /// The mean negative log-likelihood of points at which members have these log-densities.
 pub(super) fn mean_nll(log_p: &[Vec<f64>], weights: &[f64]) -> f64 {
-    let values: Vec<&[f64]> = log_p.iter().map(Vec::as_slice).collect();
-    let log_p = weighted(weights, &values);
+    let log_p = weighted(weights, log_p);
     -log_p.iter().sum::<f64>() / log_p.len() as f64
 }
 
@@ -129,12 +128,14 @@ impl Fitted for FittedStack {
     }
 
     fn log_density_to(&self, x: Rows<'_>, tolerance: f64) -> Result<LogDensities, SolveError> {
-        let found: Result<Vec<LogDensities>, SolveError> =
-            self.members.iter().map(|member| member.model.log_density_to(x, tolerance)).collect();
-        let found = found?;
-        let values: Vec<&[f64]> = found.iter().map(|found| &found.log_p[..]).collect();
-        let log_p = weighted(&self.weights(), &values);
-        Ok(LogDensities { log_p, evaluations: found.iter().map(|found| found.evaluations).sum() })
+        let (mut members, mut evaluations) = (Vec::new(), 0.0);
+        for member in &self.members {
+            let found = member.model.log_density_to(x, tolerance)?;
+            evaluations += found.evaluations;
+            members.push(found.log_p);
+        }
+        let log_p = weighted(&self.weights(), &members);
+        Ok(LogDensities { log_p, evaluations, members })
     }
 
     /// Rows of the draws of a seed, each of a member of its own; the draws of a member are its
@@ -154,7 +155,7 @@ impl Fitted for FittedStack {
             }
             let first_row = before.iter().filter(|pick| **pick == number).count();
             // Members that are networks have streams of the same names.
-            let seed = options.seed.wrapping_add(number as u64);
+            let seed = member_seed(options.seed, number);
             let own = SampleOptions { seed, first_row, ..*options };
             let drawn = member.model.sample_with(rows.len(), &own)?;
             for (row, x) in rows.into_iter().zip(drawn.chunks_exact(m)) {
@@ -184,9 +185,7 @@ impl Fitted for FittedStack {
         let weights = self.weights();
         let of = |values: &dyn Fn(&Bounds) -> Option<Vec<f64>>| -> Option<Vec<f64>> {
             let values: Option<Vec<Vec<f64>>> = found.iter().map(values).collect();
-            let values = values?;
-            let values: Vec<&[f64]> = values.iter().map(Vec::as_slice).collect();
-            Some(weighted(&weights, &values))
+            Some(weighted(&weights, &values?))
         };
         let mut stats = AdaptiveStats::default();
         for bounds in &found {

@@ -130,6 +130,13 @@ fn stored_settings(settings: &Json) -> Result<StackSettings, FitError> {
     read_settings::<Stack>(settings)?.try_into()
 }
 
+/// The seed of a member: that of the run for the first one, and for the others none that a user
+/// takes for another run.
+fn member_seed(seed: u64, number: usize) -> u64 {
+    const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+    seed.wrapping_add(STEP.wrapping_mul(number as u64))
+}
+
 /// The file of a network.
 fn network_file(number: usize) -> String {
     format!("network-{number}.safetensors")

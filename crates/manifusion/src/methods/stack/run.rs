@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 use super::fitted::FittedStack;
 use super::settings::{Stack, StackSettings};
 use super::weights::{LEAST_VALIDATION, weights};
-use super::{CHECKPOINT_FILE, INFO, MIXTURE_FILE};
+use super::{CHECKPOINT_FILE, MIXTURE_FILE, member_seed};
 use crate::checkpoint::{pack_files, unpack_files};
 use crate::error::SolveError;
 use crate::methods::kernel::{fitted, write_mixture};
@@ -48,8 +48,7 @@ pub(super) struct StackRun {
 
 /// Seeds of the networks; the first has the run's own, so that it is the network of `rdm`.
 fn seeds(seed: u64, members: usize) -> Vec<u64> {
-    const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
-    (0..members as u64).map(|member| seed.wrapping_add(member.wrapping_mul(STEP))).collect()
+    (0..members).map(|number| member_seed(seed, number)).collect()
 }
 
 impl StackRun {
@@ -64,8 +63,8 @@ impl StackRun {
             None => {
                 let alone = start_networks(task, &network, &[task.seed])?;
                 let network = alone[0].resolved();
-                let enough_for = network.train.steps / steps_of_member(network);
-                (enough_for as usize).clamp(1, MOST_MEMBERS)
+                let enough_for = network.train.steps as f64 / steps_of_member(network) as f64;
+                (enough_for.round() as usize).clamp(1, MOST_MEMBERS)
             }
         };
         if members == 0 && task.mixture.is_err() {
@@ -223,11 +222,4 @@ impl Run for StackRun {
 pub(super) fn unpack(checkpoint: &[u8]) -> Result<Vec<Vec<u8>>, FitError> {
     let name = CHECKPOINT_FILE.to_owned();
     unpack_files(checkpoint).map_err(|source| FitError::File { name, source })
-}
-
-/// Its name, for messages.
-impl std::fmt::Debug for StackRun {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct(INFO.name).field("networks", &self.networks.len()).finish_non_exhaustive()
-    }
 }
