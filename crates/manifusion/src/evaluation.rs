@@ -93,10 +93,10 @@ evaluation! {
         kelbo_nll_se: Option<f64>, "nats";
         /// K, the number of paths per point in kelbo_nll.
         kelbo_k: Option<usize>, "paths";
-        /// kelbo_nll with steps half as long; near kelbo_nll when the steps are short enough.
-        kelbo_nll_halved_steps: Option<f64>, "nats";
-        /// Standard error of kelbo_nll_halved_steps.
-        kelbo_nll_halved_steps_se: Option<f64>, "nats";
+        /// kelbo_nll with steps twice as long; near kelbo_nll when the steps are short enough.
+        kelbo_nll_doubled_steps: Option<f64>, "nats";
+        /// Standard error of kelbo_nll_doubled_steps.
+        kelbo_nll_doubled_steps_se: Option<f64>, "nats";
         /// Test points on which the bounds were computed.
         bound_points: usize, "points";
         /// nll on the points of the bounds, to compare them with.
@@ -336,9 +336,7 @@ fn add_bounds(
     found.kelbo_k = Some(num_paths);
     (found.elbo_nll, found.elbo_nll_se) = of(&bounds.elbo);
     (found.kelbo_nll, found.kelbo_nll_se) = of(&bounds.kelbo);
-    if let Some(halved) = &bounds.kelbo_halved {
-        (found.kelbo_nll_halved_steps, found.kelbo_nll_halved_steps_se) = of(halved);
-    }
+    (found.kelbo_nll_doubled_steps, found.kelbo_nll_doubled_steps_se) = of(&bounds.kelbo_doubled);
     found.nll_on_bound_points = Some(mean(&negated_log_p[..wanted]).value);
     Ok(())
 }
@@ -462,9 +460,9 @@ impl fmt::Display for Evaluation {
             ("NLL", Some(self.nll), self.nll_se, kind),
             ("KELBO", self.kelbo_nll, self.kelbo_nll_se, on_points.clone()),
             (
-                "  with halved steps",
-                self.kelbo_nll_halved_steps,
-                self.kelbo_nll_halved_steps_se,
+                "  with doubled steps",
+                self.kelbo_nll_doubled_steps,
+                self.kelbo_nll_doubled_steps_se,
                 String::new(),
             ),
             ("ELBO", self.elbo_nll, self.elbo_nll_se, on_points),

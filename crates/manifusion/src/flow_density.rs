@@ -13,6 +13,7 @@ use crate::density::Density;
 use crate::divergence::Estimator;
 use crate::error::{PointError, ShapeError, SolveError};
 use crate::field::{Field, FieldValues};
+use crate::linalg::scale;
 use crate::manifold::Manifold;
 use crate::ode::{self, DOPRI5, OdeOptions, OdeStats, OdeSystem};
 use crate::parallel;
@@ -126,123 +127,149 @@ pub struct FlowDensity {
     pub start: f64,
     /// The time at which the prior is; before or after `start`.
     pub end: f64,
+    /// The axis on which steps are chosen.
+    pub clock: FlowClock,
     /// How log p is computed.
     pub options: FlowOptions,
     /// How samples are drawn.
     pub sampling: OdeOptions,
 }
 
-/// Value and divergence of a velocity on a batch.
-struct Evaluated<'a> {
-    density: &'a FlowDensity,
-    values: FieldValues,
+/// The axis along which a flow is solved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlowClock {
+    /// The time s itself.
+    Time,
+    /// log s, for flows whose structure is of every scale, such as a diffusion's: equal steps are
+    /// equal factors of s. Both times must be positive.
+    LogTime,
 }
 
-impl Evaluated<'_> {
-    /// Velocities of points (their coefficients turned into motion), without divergences.
-    fn velocities(&mut self, x: Rows<'_>, s: &[f64], out: &mut [f64]) -> Result<(), SolveError> {
-        let FlowDensity { manifold, velocity, .. } = self.density;
-        self.values.project(manifold.as_ref(), velocity.field(), x, s)?;
-        let m = x.width();
-        for ((x, a), out) in
-            x.rows().zip(self.values.a.chunks_exact(m)).zip(out.chunks_exact_mut(m))
-        {
-            velocity.velocity(x, a, out);
+impl FlowClock {
+    fn at(self, s: f64) -> f64 {
+        match self {
+            Self::Time => s,
+            Self::LogTime => s.ln(),
         }
-        Ok(())
+    }
+
+    fn time(self, u: f64) -> f64 {
+        match self {
+            Self::Time => u,
+            Self::LogTime => u.exp(),
+        }
+    }
+
+    /// ds/du.
+    fn rate(self, s: f64) -> f64 {
+        match self {
+            Self::Time => 1.0,
+            Self::LogTime => s,
+        }
+    }
+
+    /// The longest step: a factor of e² of the time, so that no scale is stepped over.
+    fn max_step(self) -> f64 {
+        match self {
+            Self::Time => f64::INFINITY,
+            Self::LogTime => 2.0,
+        }
     }
 }
 
-/// The flow with its log-volume: the state is (y, ∫div).
-struct WithVolume<'a> {
-    at: Evaluated<'a>,
-    points: Vec<f64>,
+/// The flow along its clock. The state is y, with ∫div beside it where `volume`.
+struct AlongFlow<'a> {
+    density: &'a FlowDensity,
+    volume: bool,
+    values: FieldValues,
     probes: Streams,
+    points: Vec<f64>,
+    s: Vec<f64>,
 }
 
-impl OdeSystem for WithVolume<'_> {
-    fn width(&self) -> usize {
-        self.at.density.manifold.ambient_dim() + 1
+impl<'a> AlongFlow<'a> {
+    fn new(density: &'a FlowDensity, volume: bool) -> Self {
+        Self {
+            density,
+            volume,
+            values: FieldValues::new(density.options.estimator),
+            probes: Streams::new(density.options.seed, "likelihood-probes"),
+            points: Vec::new(),
+            s: Vec::new(),
+        }
     }
 
-    fn eval(
+    /// The derivative by the clock, of the volume too if `with_volume`.
+    fn derivative(
         &mut self,
+        with_volume: bool,
         rows: &[usize],
-        s: &[f64],
+        u: &[f64],
         state: Rows<'_>,
         mut out: RowsMut<'_>,
     ) -> Result<(), SolveError> {
-        let FlowDensity { manifold, velocity, .. } = self.at.density;
+        let FlowDensity { manifold, velocity, start, end, clock, .. } = self.density;
         let m = manifold.ambient_dim();
         self.points.clear();
         for state in state.rows() {
             self.points.extend_from_slice(&state[..m]);
         }
         let x = Rows::new(&self.points, m)?;
-        let values = &mut self.at.values;
-        values.evaluate(manifold.as_ref(), velocity.field(), rows, x, s, &self.probes)?;
+        self.s.clear();
+        // Rounding must not lead beyond the times that the field knows.
+        let (first, last) = (start.min(*end), start.max(*end));
+        self.s.extend(u.iter().map(|u| clock.time(*u).clamp(first, last)));
+        let (field, s, values) = (velocity.field(), &self.s, &mut self.values);
+        if with_volume {
+            values.evaluate(manifold.as_ref(), field, rows, x, s, &self.probes)?;
+        } else {
+            values.project(manifold.as_ref(), field, x, s)?;
+        }
         for (i, x) in x.rows().enumerate() {
             let (moved, volume) = out.row_mut(i).split_at_mut(m);
             velocity.velocity(x, &values.a[i * m..(i + 1) * m], moved);
             manifold.velocity(x, moved);
-            volume[0] = velocity.divergence(x, values.div[i]);
+            scale(clock.rate(s[i]), moved);
+            if let (Some(volume), true) = (volume.first_mut(), with_volume) {
+                *volume = clock.rate(s[i]) * velocity.divergence(x, values.div[i]);
+            }
         }
         Ok(())
     }
-
-    fn retract(&self, state: &mut [f64]) -> Result<(), PointError> {
-        let manifold = &self.at.density.manifold;
-        manifold.project_point(&mut state[..manifold.ambient_dim()])
-    }
 }
 
-/// The flow from the prior to the data, on the clock u = 0 … |end − start|.
-struct Backwards<'a> {
-    at: Evaluated<'a>,
-    s: Vec<f64>,
-}
-
-impl Backwards<'_> {
-    /// The time of the flow that belongs to u; rounding must not lead beyond the times that the
-    /// field knows.
-    fn time(&self, u: f64) -> f64 {
-        let FlowDensity { start, end, .. } = *self.at.density;
-        if end > start { (end - u).max(start) } else { (end + u).min(start) }
-    }
-}
-
-impl OdeSystem for Backwards<'_> {
+impl OdeSystem for AlongFlow<'_> {
     fn width(&self) -> usize {
-        self.at.density.manifold.ambient_dim()
+        self.density.manifold.ambient_dim() + usize::from(self.volume)
     }
 
     fn eval(
         &mut self,
-        _rows: &[usize],
+        rows: &[usize],
         u: &[f64],
-        y: Rows<'_>,
-        mut out: RowsMut<'_>,
+        state: Rows<'_>,
+        out: RowsMut<'_>,
     ) -> Result<(), SolveError> {
-        let mut s = std::mem::take(&mut self.s);
-        s.clear();
-        s.extend(u.iter().map(|u| self.time(*u)));
-        let found = self.at.velocities(y, &s, out.as_mut_slice());
-        self.s = s;
-        found?;
-        let FlowDensity { manifold, start, end, .. } = self.at.density;
-        for (y, out) in y.rows().zip(out.rows_mut()) {
-            if end > start {
-                for v in out.iter_mut() {
-                    *v = -*v;
-                }
-            }
-            manifold.velocity(y, out);
-        }
-        Ok(())
+        self.derivative(self.volume, rows, u, state, out)
     }
 
-    fn retract(&self, y: &mut [f64]) -> Result<(), PointError> {
-        self.at.density.manifold.project_point(y)
+    fn eval_without_integrals(
+        &mut self,
+        rows: &[usize],
+        u: &[f64],
+        state: Rows<'_>,
+        out: RowsMut<'_>,
+    ) -> Result<(), SolveError> {
+        self.derivative(false, rows, u, state, out)
+    }
+
+    fn named_time(&self, u: f64) -> f64 {
+        self.density.clock.time(u)
+    }
+
+    fn retract(&self, state: &mut [f64]) -> Result<(), PointError> {
+        let manifold = &self.density.manifold;
+        manifold.project_point(&mut state[..manifold.ambient_dim()])
     }
 }
 
@@ -252,15 +279,32 @@ impl FlowDensity {
     pub fn check(&self) -> Result<(), SolveError> {
         check_width(self.manifold.as_ref(), self.prior.as_ref())?;
         let (start, end) = (self.start, self.end);
-        if (end - start).is_finite() && (end - start).abs() > 0.0 {
-            return Ok(());
+        if !((end - start).is_finite() && (end - start).abs() > 0.0) {
+            let expected = "a flow takes a finite time from the data to the prior";
+            return Err(SolveError::Setting { name: "end - start", value: end - start, expected });
         }
-        let expected = "a flow takes a finite time from the data to the prior";
-        Err(SolveError::Setting { name: "end - start", value: end - start, expected })
+        if self.clock == FlowClock::LogTime && !(start.min(end) > 0.0) {
+            let expected = "times must be positive where the clock is logarithmic";
+            return Err(SolveError::Setting { name: "start", value: start.min(end), expected });
+        }
+        Ok(())
     }
 
-    fn evaluated(&self) -> Evaluated<'_> {
-        Evaluated { density: self, values: FieldValues::new(self.options.estimator) }
+    /// Solves for the states in `y`, rows `first_row` and on of a batch, from one time to another.
+    fn solve(
+        &self,
+        volume: bool,
+        first_row: usize,
+        (from, to): (f64, f64),
+        options: &OdeOptions,
+        y: &mut [f64],
+    ) -> Result<OdeStats, SolveError> {
+        let mut flow = AlongFlow::new(self, volume);
+        let rows = y.len() / flow.width();
+        let (from, to) = (vec![self.clock.at(from); rows], vec![self.clock.at(to); rows]);
+        let options =
+            OdeOptions { max_step: options.max_step.min(self.clock.max_step()), ..*options };
+        ode::integrate(&DOPRI5, &mut flow, first_row, &from, &to, &options, y)
     }
 
     /// log p(x) of every row, in parallel over chunks, with the work that it took.
@@ -274,14 +318,10 @@ impl FlowDensity {
             states.extend_from_slice(x);
             states.push(0.0);
         }
-        let FlowOptions { ode: options, seed, chunk, .. } = self.options;
+        let FlowOptions { ode: options, chunk, .. } = self.options;
         let stats = Mutex::new(OdeStats::default());
         parallel::for_each_chunk(&mut states, m + 1, chunk.max(1), |first, chunk| {
-            let n = chunk.len() / (m + 1);
-            let probes = Streams::new(seed, "likelihood-probes");
-            let mut flow = WithVolume { at: self.evaluated(), points: Vec::new(), probes };
-            let (start, end) = (vec![self.start; n], vec![self.end; n]);
-            let done = ode::integrate(&DOPRI5, &mut flow, first, &start, &end, &options, chunk)?;
+            let done = self.solve(true, first, (self.start, self.end), &options, chunk)?;
             let mut stats = stats.lock().unwrap_or_else(PoisonError::into_inner);
             stats.evaluations += done.evaluations;
             stats.accepted += done.accepted;
@@ -302,10 +342,7 @@ impl FlowDensity {
         first_row: usize,
         x: &mut [f64],
     ) -> Result<OdeStats, SolveError> {
-        let rows = x.len() / self.manifold.ambient_dim();
-        let (start, end) = (vec![0.0; rows], vec![(self.end - self.start).abs(); rows]);
-        let mut system = Backwards { at: self.evaluated(), s: Vec::new() };
-        ode::integrate(&DOPRI5, &mut system, first_row, &start, &end, &self.sampling, x)
+        self.solve(false, first_row, (self.end, self.start), &self.sampling, x)
     }
 }
 

@@ -47,13 +47,13 @@ pub fn total_mass(
     seed: u64,
 ) -> Result<Mass, SolveError> {
     let resolved = |mass: &Mass| mass.se <= AGREEMENT;
-    if let Some(mass) = quadrature(density, budget)?.filter(resolved) {
-        // Two grids also agree on a peak that both miss: they must see the mass of `near`, which is
-        // one.
-        let known = near.map(|near| quadrature(near, budget)).transpose()?.flatten();
-        if known.is_none_or(|known| resolved(&known) && (known.value - 1.0).abs() <= AGREEMENT) {
-            return Ok(mass);
-        }
+    // Two grids also agree on a peak that both miss: they must see the mass of `near`, which is one
+    // and cheap to compute.
+    let known = near.map(|near| quadrature(near, budget)).transpose()?.flatten();
+    if known.is_none_or(|known| resolved(&known) && (known.value - 1.0).abs() <= AGREEMENT)
+        && let Some(mass) = quadrature(density, budget)?.filter(resolved)
+    {
+        return Ok(mass);
     }
     importance(density, near, prior, budget, seed)
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::error::SolveError;
 use crate::field::Field;
-use crate::flow_density::{FlowDensity, FlowOptions, ProbabilityFlow};
+use crate::flow_density::{FlowClock, FlowDensity, FlowOptions, ProbabilityFlow};
 use crate::manifold::Manifold;
 use crate::ode::OdeOptions;
 use crate::prior::{Prior, check_width};
@@ -49,6 +49,7 @@ impl Diffusion {
             velocity: Arc::new(ProbabilityFlow { score, prior }),
             start: self.s_min,
             end: self.t_end,
+            clock: FlowClock::LogTime,
             options,
             sampling: OdeOptions { rtol: 1e-4, atol: 1e-5, ..OdeOptions::default() },
         }

@@ -32,7 +32,7 @@ const FIELDS: [&str; 34] = [
     "elbo_nll",
     "kelbo_nll",
     "kelbo_k",
-    "kelbo_nll_halved_steps",
+    "kelbo_nll_doubled_steps",
     "mass",
     "mass_se",
     "mass_kind",
@@ -177,7 +177,7 @@ fn methods_share_split_and_mixture_and_a_stack_tells_its_members() {
     };
     let (kernel, network, stack) = (evaluate("kernel"), evaluate("network"), evaluate("stack"));
     assert_eq!(kernel["nll_kind"], "closed-form");
-    for bound in ["elbo_nll", "kelbo_nll", "kelbo_k", "kelbo_nll_halved_steps"] {
+    for bound in ["elbo_nll", "kelbo_nll", "kelbo_k", "kelbo_nll_doubled_steps"] {
         assert!(kernel.get(bound).is_some_and(serde_json::Value::is_null), "{bound}");
     }
     assert_eq!(kernel["nll"], kernel["kernel_nll"]);

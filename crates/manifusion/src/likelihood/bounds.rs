@@ -3,24 +3,24 @@
 //!
 //! log L = log p₀(Y_T) − ∫ [½|Pa|² + ∇_g·(Pa − U₀)] ds − ∫ a·dB̂ along the inference path; ELBO = E
 //! log L and KELBO_K = E log (1/K)Σ L_i. The quadrature decides whether these are bounds at all:
-//! the integrands grow like 1/s, so the clock is logarithmic in s, the ds-integral is a trapezoid,
-//! the Itô integral is summed with the increments that drove the path (see [`ItoRule`]), and log L
-//! is part of the state whose error the step doubling controls.
+//! the integrands grow like 1/s, so the clock is logarithmic in s, the Itô integral is summed with
+//! the increments that drove the path (see [`ItoRule`]), and the error of log L controls the step
+//! doubling.
 
+use std::ops::Range;
 use std::sync::Mutex;
 
 use crate::brownian::{BrownianTree, Clock};
 use crate::divergence::Estimator;
 use crate::error::SolveError;
 use crate::field::FieldValues;
-use crate::linalg::{dot, log_sum_exp};
+use crate::linalg::{axpy, dot, log_sum_exp};
 use crate::model::Diffusion;
 use crate::parallel;
 use crate::rng::Streams;
 use crate::rows::Rows;
 use crate::sde::{
     AdaptiveOptions, AdaptiveStats, AtMinStep, Heun, PriorDrift, Stepper, integrate_adaptive,
-    integrate_halved,
 };
 
 /// How paths are drawn and integrated.
@@ -28,7 +28,7 @@ use crate::sde::{
 pub struct BoundOptions {
     /// K.
     pub num_paths: usize,
-    /// Tolerances; the state is (Y, log L).
+    /// Tolerances of log L along an interval.
     pub adaptive: AdaptiveOptions,
     /// Divergence; Hutchinson probes differ between paths and stay the same along each.
     pub estimator: Estimator,
@@ -36,8 +36,6 @@ pub struct BoundOptions {
     pub rule: ItoRule,
     /// Seed of paths and probes.
     pub seed: u64,
-    /// Whether every step is halved once more, for the value that is printed beside the bound.
-    pub halved: bool,
 }
 
 /// Sums for the Itô integral ∫ a·dB̂.
@@ -45,25 +43,27 @@ pub struct BoundOptions {
 pub enum ItoRule {
     /// Σ a(Y_k)·ΔB_k, as in the paper. Its mean is zero at any step, its error per step of order Δ.
     LeftPoint,
-    /// Σ ½(a(Y_k) + a(Y_{k+1}))·ΔB_k − ½∫∇_g·(Pa) ds, the same integral in Stratonovich form (with
-    /// ΣV_j(aⱼ) for the divergence where the metric is not induced). Its error per step is of order
-    /// Δ^{3/2}.
-    Stratonovich,
+    /// The same integral in Stratonovich form, ∫ a∘dB̂ − ½∫∇_g·(Pa) ds (with ΣV_j(aⱼ) for the
+    /// divergence where the metric is not induced), by Simpson's rule along the curve that each
+    /// increment drives, together with the ds-integral. For an exact score the two are a line
+    /// integral of d log p_s: the noise of the sums cancels, and what is left is the error of
+    /// Simpson's rule.
+    Simpson,
 }
 
 impl Default for BoundOptions {
     fn default() -> Self {
         let adaptive = AdaptiveOptions {
             rtol: 1e-3,
-            atol: 3e-3,
+            atol: 3e-2,
             min_step: 1e-4,
             at_min_step: AtMinStep::Accept,
-            first_level: 7,
-            min_level: 5,
+            first_level: 5,
+            min_level: 4,
             ..AdaptiveOptions::default()
         };
-        let (estimator, rule) = (Estimator::Frame, ItoRule::Stratonovich);
-        Self { num_paths: 100, adaptive, estimator, rule, seed: 0, halved: true }
+        let (estimator, rule) = (Estimator::Frame, ItoRule::Simpson);
+        Self { num_paths: 100, adaptive, estimator, rule, seed: 0 }
     }
 }
 
@@ -74,8 +74,9 @@ pub struct Bounds {
     pub elbo: Vec<f64>,
     /// log of the mean of L over the paths.
     pub kelbo: Vec<f64>,
-    /// The KELBO of the same paths with every step halved.
-    pub kelbo_halved: Option<Vec<f64>>,
+    /// The KELBO with steps twice as long, for an idea of the error: log L is that of one step along
+    /// each interval on which it was made of two.
+    pub kelbo_doubled: Vec<f64>,
     /// What the integrator did.
     pub stats: AdaptiveStats,
 }
@@ -100,7 +101,7 @@ pub fn bounds(
     let clock = Clock::Log { t0: model.s_min, t1: model.t_end };
     let streams = Streams::new(options.seed, "bound-paths");
     let tree = BrownianTree::new(streams, clock, m);
-    // Rows of two numbers: log L, and log L with halved steps.
+    // Rows of two numbers: log L, and log L with doubled steps.
     let mut log_l = vec![0.0; 2 * x.len() * k];
     let stats = Mutex::new(AdaptiveStats::default());
     parallel::for_each_chunk(&mut log_l, 2, CHUNK, |first, chunk| {
@@ -110,26 +111,21 @@ pub fn bounds(
             states.extend_from_slice(x.row(path / k));
             states.push(0.0);
         }
-        let mut fine = states.clone();
         let mut stepper = WeightedPath::new(model, options);
-        let mut trace = Vec::new();
-        let trace_wanted = options.halved.then_some(&mut trace);
+        let mut doubled = |path: usize, one: &[f64], two: &[f64]| {
+            chunk[2 * path + 1] += one[m] - two[m];
+        };
         let done = integrate_adaptive(
             &mut stepper,
             &tree,
             first as u64,
             &options.adaptive,
             &mut states,
-            trace_wanted,
+            Some(&mut doubled),
         )?;
-        if options.halved {
-            integrate_halved(&mut stepper, &tree, first as u64, &trace, &mut fine)?;
-        }
-        for (i, out) in chunk.chunks_exact_mut(2).enumerate() {
-            for (state, out) in [&states, &fine].into_iter().zip(out) {
-                let state = &state[i * (m + 1)..(i + 1) * (m + 1)];
-                *out = model.prior.log_density(&state[..m]) + state[m];
-            }
+        for (state, out) in states.chunks_exact(m + 1).zip(chunk.chunks_exact_mut(2)) {
+            out[0] = model.prior.log_density(&state[..m]) + state[m];
+            out[1] += out[0];
         }
         let mut stats = stats.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         stats.accepted += done.accepted;
@@ -150,7 +146,7 @@ pub fn bounds(
     Ok(Bounds {
         elbo: paths.iter().map(|p| p.iter().sum::<f64>() / k as f64).collect(),
         kelbo: paths.iter().map(kelbo).collect(),
-        kelbo_halved: options.halved.then(|| of_point(1).iter().map(kelbo).collect()),
+        kelbo_doubled: of_point(1).iter().map(kelbo).collect(),
         stats: stats.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner),
     })
 }
@@ -162,7 +158,7 @@ struct Seen {
     point: Vec<f64>,
     /// P a.
     a: Vec<f64>,
-    /// ½|Pa|² + ∇_g·(Pa − U₀), without the half of the trace that the Stratonovich rule takes out.
+    /// ½|Pa|² + ∇_g·(Pa − U₀), without the half of the trace that the Stratonovich form takes out.
     integrand: f64,
 }
 
@@ -179,8 +175,11 @@ struct WeightedPath<'a> {
     seen: std::collections::HashMap<usize, Vec<Seen>>,
 }
 
-/// States remembered per row: the start, the middle and the two ends of a doubled step.
-const MEMORY: usize = 4;
+/// Heun steps along half of the curve that one increment drives: they cost little beside the field.
+const CURVE_STEPS: usize = 4;
+
+/// States remembered per row: the start, then middle and end of a long step and of its two halves.
+const MEMORY: usize = 8;
 
 impl<'a> WeightedPath<'a> {
     fn new(model: &'a Diffusion, options: &BoundOptions) -> Self {
@@ -224,7 +223,7 @@ impl<'a> WeightedPath<'a> {
             .map_err(|error| error.map_row(|j| wanted[j]))?;
         for (j, (point, a)) in x.chunks_exact(m).zip(self.values.a.chunks_exact(m)).enumerate() {
             let taken = match self.rule {
-                ItoRule::Stratonovich => 0.5 * self.values.trace[j],
+                ItoRule::Simpson => 0.5 * self.values.trace[j],
                 ItoRule::LeftPoint => 0.0,
             };
             let div = self.values.div[j] - taken - prior.drift_divergence(point);
@@ -234,6 +233,27 @@ impl<'a> WeightedPath<'a> {
                 seen.remove(0);
             }
             seen.push(Seen { time: times[j], point: point.to_vec(), a: a.to_vec(), integrand });
+        }
+        Ok(())
+    }
+
+    /// Takes shares of a·ΔB and of integrand·Δs at these points off log L, the last component of
+    /// each state.
+    fn add(
+        &mut self,
+        rows: &[usize],
+        s: &[f64],
+        points: &[f64],
+        (ito_share, db): (f64, &[f64]),
+        (time_share, ds): (f64, &[f64]),
+        state: &mut [f64],
+    ) -> Result<(), SolveError> {
+        self.look(rows, s, points)?;
+        let m = self.model.manifold.ambient_dim();
+        for (i, point) in points.chunks_exact(m).enumerate() {
+            let seen = self.found(i, rows[i], s[i], point)?;
+            let ito = ito_share * dot(&seen.a, &db[i * m..(i + 1) * m]);
+            state[i * (m + 1) + m] -= ito + time_share * ds[i] * seen.integrand;
         }
         Ok(())
     }
@@ -265,6 +285,12 @@ impl Stepper for WeightedPath<'_> {
         self.model.manifold.ambient_dim()
     }
 
+    /// log L alone: where its error is small, it does not matter which of the Brownian paths near
+    /// this one was walked.
+    fn controlled(&self) -> Range<usize> {
+        self.width() - 1..self.width()
+    }
+
     fn step(
         &mut self,
         rows: &[usize],
@@ -279,25 +305,30 @@ impl Stepper for WeightedPath<'_> {
         for state in state.chunks_exact(m + 1) {
             points.extend_from_slice(&state[..m]);
         }
-        self.look(rows, s, &points)?;
-        let (left, right) = match self.rule {
-            ItoRule::LeftPoint => (1.0, 0.0),
-            ItoRule::Stratonovich => (0.5, 0.5),
-        };
-        for (i, point) in points.chunks_exact(m).enumerate() {
-            let seen = self.found(i, rows[i], s[i], point)?;
-            let ito = left * dot(&seen.a, &db[i * m..(i + 1) * m]);
-            state[i * (m + 1) + m] -= ito + 0.5 * ds[i] * seen.integrand;
+        match self.rule {
+            ItoRule::LeftPoint => {
+                self.add(rows, s, &points, (1.0, db), (0.5, ds), state)?;
+                self.heun.step(rows, s, ds, db, &mut points)?;
+                let ends: Vec<f64> = s.iter().zip(ds).map(|(s, ds)| s + ds).collect();
+                self.add(rows, &ends, &points, (0.0, db), (0.5, ds), state)?;
+            }
+            ItoRule::Simpson => {
+                let part = 0.5 / CURVE_STEPS as f64;
+                let part_ds: Vec<f64> = ds.iter().map(|ds| part * ds).collect();
+                let part_db: Vec<f64> = db.iter().map(|db| part * db).collect();
+                let mut times = s.to_vec();
+                self.add(rows, s, &points, (1.0 / 6.0, db), (1.0 / 6.0, ds), state)?;
+                for share in [4.0 / 6.0, 1.0 / 6.0] {
+                    for _ in 0..CURVE_STEPS {
+                        self.heun.step(rows, &times, &part_ds, &part_db, &mut points)?;
+                        axpy(1.0, &part_ds, &mut times);
+                    }
+                    self.add(rows, &times, &points, (share, db), (share, ds), state)?;
+                }
+            }
         }
-        self.heun.step(rows, s, ds, db, &mut points)?;
-        let ends: Vec<f64> = s.iter().zip(ds).map(|(s, ds)| s + ds).collect();
-        self.look(rows, &ends, &points)?;
-        for (i, point) in points.chunks_exact(m).enumerate() {
-            let seen = self.found(i, rows[i], ends[i], point)?;
-            let ito = right * dot(&seen.a, &db[i * m..(i + 1) * m]);
-            let state = &mut state[i * (m + 1)..(i + 1) * (m + 1)];
+        for (state, point) in state.chunks_exact_mut(m + 1).zip(points.chunks_exact(m)) {
             state[..m].copy_from_slice(point);
-            state[m] -= ito + 0.5 * ds[i] * seen.integrand;
         }
         self.points = points;
         Ok(())

@@ -28,6 +28,23 @@ pub trait OdeSystem {
         out: RowsMut<'_>,
     ) -> Result<(), SolveError>;
 
+    /// The same for a stage that no integral needs. Components whose derivative nothing depends on
+    /// (an integral along the path) may be left out.
+    fn eval_without_integrals(
+        &mut self,
+        rows: &[usize],
+        t: &[f64],
+        y: Rows<'_>,
+        out: RowsMut<'_>,
+    ) -> Result<(), SolveError> {
+        self.eval(rows, t, y, out)
+    }
+
+    /// The time that an error names for a time of the solver.
+    fn named_time(&self, t: f64) -> f64 {
+        t
+    }
+
     /// Brings the part of a state that lives on a manifold back to it.
     fn retract(&self, y: &mut [f64]) -> Result<(), PointError>;
 }

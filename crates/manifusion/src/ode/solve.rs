@@ -12,13 +12,15 @@ pub struct OdeOptions {
     pub rtol: f64,
     /// Absolute tolerance per component.
     pub atol: f64,
+    /// Longest step.
+    pub max_step: f64,
     /// Steps (accepted and rejected) per row before giving up.
     pub max_steps: usize,
 }
 
 impl Default for OdeOptions {
     fn default() -> Self {
-        Self { rtol: 1e-6, atol: 1e-6, max_steps: 10_000 }
+        Self { rtol: 1e-6, atol: 1e-6, max_step: f64::INFINITY, max_steps: 10_000 }
     }
 }
 
@@ -76,7 +78,7 @@ pub fn integrate<const S: usize>(
         stats.evaluations += active.len();
         for (i, row) in active.iter_mut().enumerate() {
             let (state, slope) = (stages.row(&stages.y, i), stages.row(&stages.k[0], i));
-            check_finite("the derivative", row.number, row.t, slope)?;
+            check_finite("the derivative", row.number, system.named_time(row.t), slope)?;
             row.first_step(options, state, slope);
             derivative[row.range(width)].copy_from_slice(slope);
         }
@@ -96,13 +98,14 @@ pub fn integrate<const S: usize>(
                 };
                 let state = &mut y[row.range(width)];
                 state.copy_from_slice(stages.row(&stages.argument, i));
-                system.retract(state).map_err(SolveError::at(row.number, row.t))?;
+                let time = system.named_time(row.t);
+                system.retract(state).map_err(SolveError::at(row.number, time))?;
                 // Taken before π, which moves the state by less than the tolerance.
                 derivative[row.range(width)].copy_from_slice(stages.row(&stages.k[S - 1], i));
             } else {
                 stats.rejected += 1;
             }
-            row.next_step(tableau.order, error, options)?;
+            row.next_step(tableau.order, error, options, system)?;
         }
         active.retain(|row| !row.is_done());
     }
@@ -206,7 +209,8 @@ impl Row {
         let slope = scaled_norm(slope, |j| y[j].abs(), options);
         let span = self.end - self.t;
         let guess = if size > 1e-5 && slope > 1e-5 { 0.01 * size / slope } else { 1e-6 };
-        self.step = span.signum() * guess.max(1e-8 * span.abs()).min(span.abs());
+        let longest = span.abs().min(options.max_step);
+        self.step = span.signum() * guess.max(1e-8 * span.abs()).min(longest);
     }
 
     fn next_step(
@@ -214,16 +218,18 @@ impl Row {
         order: u32,
         error: f64,
         options: &OdeOptions,
+        system: &dyn OdeSystem,
     ) -> Result<(), SolveError> {
         if self.is_done() {
             return Ok(());
         }
-        let (row, time) = (self.number, self.t);
+        let (row, time) = (self.number, system.named_time(self.t));
         self.steps += 1;
         if self.steps >= options.max_steps {
             return Err(SolveError::TooManySteps { row, time, steps: self.steps });
         }
-        self.step *= self.controller.factor(error, order);
+        let wanted = self.step.abs() * self.controller.factor(error, order);
+        self.step = wanted.min(options.max_step).copysign(self.step);
         let left = self.end - self.t;
         // Stretches a last step that would leave a sliver behind.
         if self.step.abs() > 0.999 * left.abs() {
@@ -318,7 +324,11 @@ impl<const S: usize> Stages<S> {
             self.stage_t.extend(self.t.iter().zip(&self.step).map(|(t, h)| t + c * h));
             let argument = Rows::new(&self.argument, self.width)?;
             let k = RowsMut::new(&mut self.k[stage], self.width)?;
-            system.eval(&self.rows, &self.stage_t, argument, k)?;
+            if tableau.b[stage] == 0.0 && tableau.e[stage] == 0.0 {
+                system.eval_without_integrals(&self.rows, &self.stage_t, argument, k)?;
+            } else {
+                system.eval(&self.rows, &self.stage_t, argument, k)?;
+            }
         }
         Ok(())
     }

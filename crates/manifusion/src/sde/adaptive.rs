@@ -4,6 +4,8 @@
 //! row has its own step: the result of a row does not depend on which rows it is batched with, and
 //! a stiff row does not slow the others down; the active rows are still evaluated together.
 
+use std::ops::Range;
+
 use super::Stepper;
 use crate::brownian::{BrownianTree, Dyadic, MAX_LEVEL};
 use crate::error::{ShapeError, SolveError};
@@ -76,16 +78,19 @@ impl Row {
     }
 }
 
+/// Told of every accepted interval: the row of `x`, and its state after one step and after two
+/// halves, of which the second is kept.
+pub type Accepted<'a> = &'a mut dyn FnMut(usize, &[f64], &[f64]);
+
 /// Moves every row along the whole clock of `tree`. Row i of `x` uses the path of row `first_row` +
-/// i. The accepted intervals (each taken in two halves) are appended to `trace`, with their row in
-/// `x`, in the order of each row.
+/// i.
 pub fn integrate_adaptive(
     stepper: &mut dyn Stepper,
     tree: &BrownianTree,
     first_row: u64,
     options: &AdaptiveOptions,
     x: &mut [f64],
-    mut trace: Option<&mut Vec<(usize, Dyadic)>>,
+    mut accepted: Option<Accepted<'_>>,
 ) -> Result<AdaptiveStats, SolveError> {
     let width = stepper.width();
     expect_len(tree.dim(), stepper.noise_dim())?;
@@ -109,7 +114,7 @@ pub fn integrate_adaptive(
             continue;
         }
         for (i, row) in active.iter_mut().enumerate() {
-            let error = batch.error(i, options);
+            let error = batch.error(i, stepper.controlled(), options);
             let (t, dt) = (batch.t[i], batch.dt[i]);
             row.steps += 1;
             if row.steps > options.max_steps {
@@ -146,8 +151,8 @@ pub fn integrate_adaptive(
                 stats.forced += 1;
             }
             stats.accepted += 1;
-            if let Some(trace) = trace.as_deref_mut() {
-                trace.push((row.number, row.at));
+            if let Some(accepted) = accepted.as_deref_mut() {
+                accepted(row.number, batch.coarse_row(i), batch.fine_row(i));
             }
             x[row.number * width..(row.number + 1) * width].copy_from_slice(batch.fine_row(i));
             row.at = next_interval(row.at, error, options.min_level);
@@ -286,19 +291,24 @@ impl Batch {
         stepper.step(rows, &self.t_half, &self.dt_second, &self.db_second, &mut self.fine)
     }
 
+    fn coarse_row(&self, i: usize) -> &[f64] {
+        &self.coarse[i * self.width..(i + 1) * self.width]
+    }
+
     fn fine_row(&self, i: usize) -> &[f64] {
         &self.fine[i * self.width..(i + 1) * self.width]
     }
 
-    /// Root mean square over components of the difference between one step and two, relative to the
-    /// tolerance.
-    fn error(&self, i: usize, options: &AdaptiveOptions) -> f64 {
-        let coarse = &self.coarse[i * self.width..(i + 1) * self.width];
+    /// Root mean square over some components of the difference between one step and two, relative to
+    /// the tolerance.
+    fn error(&self, i: usize, components: Range<usize>, options: &AdaptiveOptions) -> f64 {
+        let (coarse, fine) = (self.coarse_row(i), self.fine_row(i));
+        let (coarse, fine) = (&coarse[components.clone()], &fine[components]);
         let mut sum = 0.0;
-        for (a, b) in coarse.iter().zip(self.fine_row(i)) {
+        for (a, b) in coarse.iter().zip(fine) {
             let tolerance = options.atol + options.rtol * a.abs().max(b.abs());
             sum += ((a - b) / tolerance).powi(2);
         }
-        (sum / self.width as f64).sqrt()
+        (sum / coarse.len() as f64).sqrt()
     }
 }

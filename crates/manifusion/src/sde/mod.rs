@@ -12,11 +12,13 @@ mod euler_maruyama;
 mod fixed;
 mod heun;
 
-pub use adaptive::{AdaptiveOptions, AdaptiveStats, AtMinStep, integrate_adaptive};
-pub use along_path::{integrate_halved, integrate_uniform};
+pub use adaptive::{Accepted, AdaptiveOptions, AdaptiveStats, AtMinStep, integrate_adaptive};
+pub use along_path::integrate_uniform;
 pub use euler_maruyama::EulerMaruyama;
 pub use fixed::integrate_fixed;
 pub use heun::Heun;
+
+use std::ops::Range;
 
 use crate::error::SolveError;
 use crate::prior::Prior;
@@ -90,6 +92,11 @@ pub trait Stepper {
 
     /// Numbers per row of the Brownian motion.
     fn noise_dim(&self) -> usize;
+
+    /// The components whose error decides how long an adaptive step is; all of them by default.
+    fn controlled(&self) -> Range<usize> {
+        0..self.width()
+    }
 
     /// Moves every row from t to t + dt along the increment `db` of a standard Brownian motion
     /// (variance dt). `rows` are the rows' numbers in the whole batch; errors count rows from the

@@ -6,7 +6,7 @@ use crate::common::kolmogorov_smirnov;
 use manifusion::density::Density;
 use manifusion::error::SolveError;
 use manifusion::field::Field;
-use manifusion::flow_density::{FieldVelocity, FlowDensity, FlowOptions};
+use manifusion::flow_density::{FieldVelocity, FlowClock, FlowDensity, FlowOptions};
 use manifusion::manifold::parse;
 use manifusion::ode::OdeOptions;
 use manifusion::prior::default_prior;
@@ -56,6 +56,7 @@ fn flow(spec: &str, field: impl Field + 'static, start: f64, end: f64) -> FlowDe
         velocity: Arc::new(FieldVelocity(Arc::new(field))),
         start,
         end,
+        clock: FlowClock::Time,
         options: FlowOptions::with_tolerance(1e-9),
         sampling: OdeOptions { rtol: 1e-6, atol: 1e-6, ..OdeOptions::default() },
     }

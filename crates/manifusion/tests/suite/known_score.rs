@@ -157,14 +157,13 @@ fn both_bounds_meet_the_known_density() {
         let x = known.data(6, 3);
         let options = BoundOptions { num_paths: 8, ..BoundOptions::default() };
         let found = bounds(&known.model, Rows::new(&x, m).unwrap(), &options).unwrap();
-        let halved = found.kelbo_halved.unwrap();
         for (i, x) in x.chunks_exact(m).enumerate() {
             let expected = known.expected(x);
-            // With the exact score log L does not depend on the path but for the steps; the scheme
-            // is of first order, so that halving shows half of the error; and it errs on the side
-            // of a bound.
+            // With the exact score log L does not depend on the path but for the steps, and longer
+            // steps show more than the error.
             let (elbo, kelbo) = (found.elbo[i], found.kelbo[i]);
-            let allowed = 2.5 * (halved[i] - kelbo).abs() + 0.02;
+            let doubled = found.kelbo_doubled[i];
+            let allowed = (doubled - kelbo).abs() + 0.02;
             for (name, value) in [("ELBO", elbo), ("KELBO", kelbo)] {
                 assert!(
                     (value - expected).abs() < allowed,
@@ -172,7 +171,7 @@ fn both_bounds_meet_the_known_density() {
                 );
                 assert!(value < expected + 0.02, "{spec}: {name} {value} is above {expected}");
             }
-            assert!(allowed < 0.25, "{spec}: halving changes {kelbo} to {}", halved[i]);
+            assert!(allowed < 0.1, "{spec}: doubling changes {kelbo} to {doubled}");
             assert!(elbo <= kelbo + 1e-12);
         }
     }
@@ -192,11 +191,11 @@ fn log_weights_become_constant_with_finer_steps() {
             min_level: level,
             ..AdaptiveOptions::default()
         };
-        let options =
-            BoundOptions { num_paths: 200, adaptive, halved: false, ..BoundOptions::default() };
+        let options = BoundOptions { num_paths: 200, adaptive, ..BoundOptions::default() };
         let found = bounds(&known.model, Rows::new(&x, 3).unwrap(), &options).unwrap();
         // Half the variance of log L, to second order.
         let gap = found.kelbo[0] - found.elbo[0];
+        eprintln!("GAP {level} {gap}");
         assert!(gap < 0.6 * last, "level {level}: {gap} after {last}");
         last = gap;
     }
@@ -217,7 +216,7 @@ fn a_perturbed_score_costs_what_the_theorem_says() {
         min_level: 7,
         ..AdaptiveOptions::default()
     };
-    let options = BoundOptions { num_paths: 1, adaptive, halved: false, ..BoundOptions::default() };
+    let options = BoundOptions { num_paths: 1, adaptive, ..BoundOptions::default() };
     let elbo =
         |known: &Known| bounds(&known.model, Rows::new(&x, 3).unwrap(), &options).unwrap().elbo;
     let drops: Vec<f64> = elbo(&exact).iter().zip(elbo(&off)).map(|(a, b)| a - b).collect();

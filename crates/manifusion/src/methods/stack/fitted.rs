@@ -177,15 +177,14 @@ impl Fitted for FittedStack {
                 bounds
             } else {
                 let exact = member.model.log_density(x)?;
-                let kelbo_halved = options.halved.then(|| exact.clone());
                 let stats = AdaptiveStats::default();
-                Bounds { elbo: exact.clone(), kelbo: exact, kelbo_halved, stats }
+                Bounds { elbo: exact.clone(), kelbo_doubled: exact.clone(), kelbo: exact, stats }
             });
         }
         let weights = self.weights();
-        let of = |values: &dyn Fn(&Bounds) -> Option<Vec<f64>>| -> Option<Vec<f64>> {
-            let values: Option<Vec<Vec<f64>>> = found.iter().map(values).collect();
-            Some(weighted(&weights, &values?))
+        let of = |values: fn(&Bounds) -> &Vec<f64>| {
+            let values: Vec<Vec<f64>> = found.iter().map(|found| values(found).clone()).collect();
+            weighted(&weights, &values)
         };
         let mut stats = AdaptiveStats::default();
         for bounds in &found {
@@ -194,9 +193,9 @@ impl Fitted for FittedStack {
             stats.forced += bounds.stats.forced;
         }
         Ok(Some(Bounds {
-            elbo: of(&|bounds| Some(bounds.elbo.clone())).unwrap_or_default(),
-            kelbo: of(&|bounds| Some(bounds.kelbo.clone())).unwrap_or_default(),
-            kelbo_halved: of(&|bounds| bounds.kelbo_halved.clone()),
+            elbo: of(|bounds| &bounds.elbo),
+            kelbo: of(|bounds| &bounds.kelbo),
+            kelbo_doubled: of(|bounds| &bounds.kelbo_doubled),
             stats,
         }))
     }
