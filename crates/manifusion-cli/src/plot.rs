@@ -53,6 +53,7 @@ impl PictureArgs {
             width: self.width,
             value: self.value.parse()?,
             evaluations: self.evaluations,
+            even_spacing: true,
             central_meridian_deg: self.meridian,
             show_data: !self.no_data,
             show_samples: self.samples,
@@ -99,7 +100,7 @@ struct RunPictures {
 }
 
 /// The tolerance of densities in pictures: colours show two digits.
-const ROUGH: f64 = 1e-3;
+const ROUGH: f64 = 1e-2;
 
 impl RunPictures {
     /// For pictures: to fewer digits.
@@ -186,6 +187,9 @@ pub(crate) fn run(args: &Args) -> Result<End> {
     let kind = args.kind.as_deref().map(str::parse::<PictureKind>).transpose()?;
     let out = args.common.out.clone().unwrap_or_else(|| run.dir().file("plot.png"));
     let format = format(&out)?;
+    // Numbers that others calculate with are each the model's own likelihood, none interpolated.
+    let even_spacing = !matches!(format, Format::Numbers);
+    let options = Options { even_spacing, ..options };
     in_pool(|| {
         let pictures = match format {
             Format::Numbers => RunPictures::exact(&run)?,
@@ -261,7 +265,7 @@ fn make_report(
 
 /// Picture and report of a run in its own folder, with few evaluations.
 pub(crate) fn illustrate(run: &StoredRun, output: &Output) -> Result<()> {
-    let options = Options { evaluations: 5000, ..Options::default() };
+    let options = Options { evaluations: 5000, even_spacing: true, ..Options::default() };
     let pictures = RunPictures::rough(run, true)?;
     let source = pictures.source();
     let kind = PictureKind::natural(source.manifold);

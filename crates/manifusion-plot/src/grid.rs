@@ -103,7 +103,9 @@ impl Grid {
         source.check()?;
         let (density, evaluations) = (source.density, options.evaluations);
         match source.manifold.family() {
-            Family::Sphere { dim: 2 } => Self::sphere(source, density, side(evaluations, 2.0)?),
+            Family::Sphere { dim: 2 } => {
+                Self::sphere(source, density, options.even_spacing, side(evaluations, 2.0)?)
+            }
             Family::Torus { dim: 2 } => Self::torus(source, density, side(evaluations, 1.0)?),
             Family::Hyperboloid { dim: 2, curvature, metric } => {
                 let n = side(evaluations, 3.0)?;
@@ -118,7 +120,12 @@ impl Grid {
         }
     }
 
-    fn sphere(source: &PlotSource<'_>, density: &dyn Density, n: usize) -> Result<Self> {
+    fn sphere(
+        source: &PlotSource<'_>,
+        density: &dyn Density,
+        even_spacing: bool,
+        n: usize,
+    ) -> Result<Self> {
         let x = Axis::new("lon_deg", -180.0, 180.0, 2 * n);
         let y = Axis::new("lat_deg", -90.0, 90.0, n);
         let cell = |_: f64, lat: f64, step: f64| {
@@ -126,8 +133,24 @@ impl Grid {
             step.to_radians() * 2.0 * lat.to_radians().cos() * half.sin()
         };
         let volume = cells(&x, &y).map(|(lon, lat)| cell(lon, lat, y.step)).collect();
-        let points: Vec<f64> = cells(&x, &y).flat_map(|(lon, lat)| unit_vector(lon, lat)).collect();
-        let log_density = source.log_density_of(density, &points)?;
+        // Meridians meet at the poles: evenly spaced points are fewer there.
+        let row = |i: usize| {
+            let share = if even_spacing { y.centre(i).to_radians().cos() } else { 1.0 };
+            Axis::new("", x.start, x.end(), ((x.len as f64 * share).ceil() as usize).max(8))
+        };
+        let rows: Vec<Axis> = (0..y.len).map(row).collect();
+        let lat = |i: usize| y.centre(i);
+        let points: Vec<f64> = rows
+            .iter()
+            .enumerate()
+            .flat_map(|(i, row)| (0..row.len).flat_map(move |j| unit_vector(row.centre(j), lat(i))))
+            .collect();
+        let mut found = source.log_density_of(density, &points)?.into_iter();
+        let mut log_density = Vec::with_capacity(x.len * y.len);
+        for row in &rows {
+            let values: Vec<f64> = found.by_ref().take(row.len).collect();
+            log_density.extend((0..x.len).map(|i| on_circle(&values, row.position(x.centre(i)))));
+        }
         Self {
             x,
             y,
@@ -411,6 +434,15 @@ impl Grid {
             _ => Err(PlotError::Format { path: path.to_path_buf(), allowed: "FILE.csv, FILE.npy" }),
         }
     }
+}
+
+/// A value between those of equally spaced points of a circle, cubic; the nearest one beside −∞.
+fn on_circle(values: &[f64], position: f64) -> f64 {
+    let first = position.floor();
+    let at = |k: i64| values[(first as i64 + k).rem_euclid(values.len() as i64) as usize];
+    let weights = cubic_weights(position - first);
+    let sum: f64 = (-1..).zip(weights).filter(|(_, w)| *w != 0.0).map(|(k, w)| w * at(k)).sum();
+    if sum.is_finite() { sum } else { at(i64::from(position - first > 0.5)) }
 }
 
 fn cells<'a>(x: &'a Axis, y: &'a Axis) -> impl Iterator<Item = (f64, f64)> + 'a {

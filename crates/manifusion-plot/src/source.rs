@@ -97,6 +97,9 @@ pub struct Options {
     pub value: Value,
     /// About how many times the density may be evaluated for a map.
     pub evaluations: usize,
+    /// Whether a map's points are as far apart near the poles as at the equator, with values
+    /// between them interpolated: a third fewer evaluations, and the same picture.
+    pub even_spacing: bool,
     /// Longitude in the middle of a map, in degrees.
     pub central_meridian_deg: f64,
     /// Whether data are drawn over a density.
@@ -117,6 +120,7 @@ impl Default for Options {
             width: 1200,
             value: Value::LogDensity,
             evaluations: 18_432,
+            even_spacing: false,
             central_meridian_deg: 0.0,
             show_data: true,
             show_samples: false,

@@ -15,7 +15,7 @@ use crate::error::{PointError, ShapeError, SolveError};
 use crate::field::{Field, FieldValues};
 use crate::linalg::scale;
 use crate::manifold::Manifold;
-use crate::ode::{self, DOPRI5, OdeOptions, OdeStats, OdeSystem};
+use crate::ode::{self, BS3, DOPRI5, OdeOptions, OdeStats, OdeSystem};
 use crate::parallel;
 use crate::prior::{Prior, check_width};
 use crate::rng::Streams;
@@ -78,10 +78,13 @@ impl Velocity for ProbabilityFlow {
     }
 }
 
+/// Tolerances from here on are met with fewer evaluations by a method of third order.
+const FEW_DIGITS: f64 = 1e-2;
+
 /// How the ODE is solved.
 #[derive(Clone, Copy, Debug)]
 pub struct FlowOptions {
-    /// Tolerances of dopri5.
+    /// Tolerances; of dopri5, or of a method of third order where they are 1e-2 or more.
     pub ode: OdeOptions,
     /// Divergence; a Hutchinson probe stays the same along a row's solve.
     pub estimator: Estimator,
@@ -140,8 +143,8 @@ pub struct FlowDensity {
 pub enum FlowClock {
     /// The time s itself.
     Time,
-    /// log s, for flows whose structure is of every scale, such as a diffusion's: equal steps are
-    /// equal factors of s. Both times must be positive.
+    /// log s, for flows whose structure at s is of the size √s, such as a diffusion's: equal steps
+    /// are equal factors of s. Both times must be positive.
     LogTime,
 }
 
@@ -168,7 +171,8 @@ impl FlowClock {
         }
     }
 
-    /// The longest step: a factor of e² of the time, so that no scale is stepped over.
+    /// The longest step that is tried. Where s is far below all structure of the data nothing
+    /// happens, and steps would grow until several are rejected or structure is stepped over.
     fn max_step(self) -> f64 {
         match self {
             Self::Time => f64::INFINITY,
@@ -263,6 +267,18 @@ impl OdeSystem for AlongFlow<'_> {
         self.derivative(false, rows, u, state, out)
     }
 
+    /// Noised data have structure of the size √s, and log p changes by about |δy|/√s where y is off
+    /// by δy.
+    fn error_scale(&self, u: f64, component: usize) -> f64 {
+        let FlowDensity { manifold, clock, .. } = self.density;
+        match clock {
+            FlowClock::LogTime if component < manifold.ambient_dim() => {
+                clock.time(u).sqrt().min(1.0)
+            }
+            _ => 1.0,
+        }
+    }
+
     fn named_time(&self, u: f64) -> f64 {
         self.density.clock.time(u)
     }
@@ -302,9 +318,13 @@ impl FlowDensity {
         let mut flow = AlongFlow::new(self, volume);
         let rows = y.len() / flow.width();
         let (from, to) = (vec![self.clock.at(from); rows], vec![self.clock.at(to); rows]);
-        let options =
-            OdeOptions { max_step: options.max_step.min(self.clock.max_step()), ..*options };
-        ode::integrate(&DOPRI5, &mut flow, first_row, &from, &to, &options, y)
+        let max_step = options.max_step.min(self.clock.max_step());
+        let options = OdeOptions { max_step, ..*options };
+        if options.rtol >= FEW_DIGITS {
+            ode::integrate(&BS3, &mut flow, first_row, &from, &to, &options, y)
+        } else {
+            ode::integrate(&DOPRI5, &mut flow, first_row, &from, &to, &options, y)
+        }
     }
 
     /// log p(x) of every row, in parallel over chunks, with the work that it took.

@@ -55,6 +55,7 @@ pub mod check;
 pub mod checkpoint;
 pub mod data;
 pub mod density;
+pub mod directional;
 pub mod divergence;
 mod em;
 pub mod error;

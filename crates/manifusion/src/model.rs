@@ -51,7 +51,7 @@ impl Diffusion {
             end: self.t_end,
             clock: FlowClock::LogTime,
             options,
-            sampling: OdeOptions { rtol: 1e-4, atol: 1e-5, ..OdeOptions::default() },
+            sampling: OdeOptions { rtol: 1e-3, atol: 1e-3, ..OdeOptions::default() },
         }
     }
 

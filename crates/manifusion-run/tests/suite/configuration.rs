@@ -47,8 +47,8 @@ fn what_comes_later_counts() {
 fn mistakes_are_said_in_one_sentence() {
     let parse = |text: &str| Config::parse(text).unwrap();
     assert_eq!(
-        sentence(parse("method = \"kent\"")),
-        "unknown method 'kent'; allowed: stack, rdm, kernel"
+        sentence(parse("method = \"forest\"")),
+        "unknown method 'forest'; allowed: stack, rdm, kernel, vmf, kent"
     );
     assert!(sentence(parse("[train]\nbatchsize = 3")).contains("unknown field `batchsize`"));
     assert!(sentence(parse("colour = 3")).contains("unknown field `colour`"));

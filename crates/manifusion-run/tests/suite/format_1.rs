@@ -26,20 +26,20 @@ fn finished_runs_have_the_same_numbers() {
         let before = run.evaluation(SplitPart::Test).unwrap().unwrap();
         let options = run.settings().evaluate;
         let after = run.evaluate(SplitPart::Test, &options, 0, &Watch::default()).unwrap();
-        let close = |a: Option<f64>, b: Option<f64>| match (a, b) {
-            (None, None) => true,
-            (Some(a), Some(b)) => (a - b).abs() < 1e-9 * (1.0 + b.abs()),
-            _ => false,
-        };
-        for (key, a, b) in [
-            ("nll", Some(after.nll), Some(before.nll)),
-            ("kernel_nll", after.kernel_nll, before.kernel_nll),
-            ("elbo_nll", after.elbo_nll, before.elbo_nll),
-            ("kelbo_nll", after.kelbo_nll, before.kelbo_nll),
-            ("mass", after.mass, before.mass),
-            ("true_nll", after.true_nll, before.true_nll),
+        // Solvers have changed since: by their tolerance, and bounds by the length of their steps.
+        for (key, a, b, allowed) in [
+            ("nll", Some(after.nll), Some(before.nll), if name == "kernel" { 1e-9 } else { 1e-4 }),
+            ("kernel_nll", after.kernel_nll, before.kernel_nll, 1e-9),
+            ("elbo_nll", after.elbo_nll, before.elbo_nll, 0.01),
+            ("kelbo_nll", after.kelbo_nll, before.kelbo_nll, 0.01),
+            ("mass", after.mass, before.mass, 1e-4),
+            ("true_nll", after.true_nll, before.true_nll, 1e-9),
         ] {
-            assert!(close(a, b), "{name}: {key} {a:?} {b:?}");
+            let close = match (a, b) {
+                (Some(a), Some(b)) => (a - b).abs() < allowed * (1.0 + b.abs()),
+                (a, b) => a == b,
+            };
+            assert!(close, "{name}: {key} {a:?} {b:?}");
         }
         assert_eq!(after.split_hash, before.split_hash);
     }

@@ -74,8 +74,8 @@ pub struct Bounds {
     pub elbo: Vec<f64>,
     /// log of the mean of L over the paths.
     pub kelbo: Vec<f64>,
-    /// The KELBO with steps twice as long, for an idea of the error: log L is that of one step along
-    /// each interval on which it was made of two.
+    /// The KELBO with steps twice as long, for an idea of the error: log L is that of one step
+    /// along each interval on which it was made of two.
     pub kelbo_doubled: Vec<f64>,
     /// What the integrator did.
     pub stats: AdaptiveStats,

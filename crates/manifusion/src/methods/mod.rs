@@ -5,6 +5,7 @@
 //! budget of time and the checkpoints belong to [`mod@crate::fit`] and to whoever keeps the files.
 
 mod kernel;
+mod parametric;
 pub mod rdm;
 pub(crate) mod settings;
 pub mod stack;
@@ -18,6 +19,7 @@ use serde_json::Value as Json;
 use thiserror::Error;
 
 pub use kernel::{Kernel, KernelMethod, KernelSettings, read_mixture, write_mixture};
+pub use parametric::{Parametric, ParametricMethod, ParametricSettings};
 pub use rdm::Rdm;
 pub use settings::Setting;
 pub use stack::Stack;
@@ -37,7 +39,13 @@ use crate::train::{MetricsRow, Outcome, RestoreError, TrainError};
 use crate::watch::Watch;
 
 /// Every method, the default first.
-pub static METHODS: &[&dyn Method] = &[&stack::StackMethod, &rdm::RdmMethod, &KernelMethod];
+pub static METHODS: &[&dyn Method] = &[
+    &stack::StackMethod,
+    &rdm::RdmMethod,
+    &KernelMethod,
+    &ParametricMethod::VMF,
+    &ParametricMethod::KENT,
+];
 
 /// The method of a name.
 pub fn method(name: &str) -> Result<&'static dyn Method, FitError> {

@@ -1,11 +1,13 @@
 //! Ordinary differential equations on manifolds: embedded Runge–Kutta over a constant tableau, with
 //! π after each accepted step.
 
+mod bs3;
 mod controller;
 mod dopri5;
 mod solve;
 mod tableau;
 
+pub use bs3::BS3;
 pub use dopri5::DOPRI5;
 pub use solve::{OdeOptions, OdeStats, integrate, integrate_fixed};
 pub use tableau::Tableau;
@@ -38,6 +40,11 @@ pub trait OdeSystem {
         out: RowsMut<'_>,
     ) -> Result<(), SolveError> {
         self.eval(rows, t, y, out)
+    }
+
+    /// A factor on the tolerance of a component at a time.
+    fn error_scale(&self, _t: f64, _component: usize) -> f64 {
+        1.0
     }
 
     /// The time that an error names for a time of the solver.

@@ -88,7 +88,7 @@ pub fn integrate<const S: usize>(
         stages.run(tableau, system).map_err(|e| e.map_row(|i| active[i].number))?;
         stats.evaluations += (S - 1) * active.len();
         for (i, row) in active.iter_mut().enumerate() {
-            let error = stages.error(tableau, i, options);
+            let error = stages.error(tableau, i, options, system);
             if error <= 1.0 {
                 stats.accepted += 1;
                 row.t = if row.step.to_bits() == (row.end - row.t).to_bits() {
@@ -334,13 +334,21 @@ impl<const S: usize> Stages<S> {
     }
 
     /// Error estimate of row i relative to the tolerance.
-    fn error(&self, tableau: &Tableau<S>, i: usize, options: &OdeOptions) -> f64 {
+    fn error(
+        &self,
+        tableau: &Tableau<S>,
+        i: usize,
+        options: &OdeOptions,
+        system: &dyn OdeSystem,
+    ) -> f64 {
         let (old, new) = (self.row(&self.y, i), self.row(&self.argument, i));
+        let end = self.t[i] + self.step[i];
         let mut sum = 0.0;
         for j in 0..self.width {
             let at = i * self.width + j;
             let difference: f64 = (0..S).map(|s| tableau.e[s] * self.k[s][at]).sum();
             let tolerance = options.atol + options.rtol * old[j].abs().max(new[j].abs());
+            let tolerance = tolerance * system.error_scale(end, j);
             sum += (self.step[i] * difference / tolerance).powi(2);
         }
         (sum / self.width as f64).sqrt()

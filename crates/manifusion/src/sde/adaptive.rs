@@ -299,8 +299,8 @@ impl Batch {
         &self.fine[i * self.width..(i + 1) * self.width]
     }
 
-    /// Root mean square over some components of the difference between one step and two, relative to
-    /// the tolerance.
+    /// Root mean square over some components of the difference between one step and two, relative
+    /// to the tolerance.
     fn error(&self, i: usize, components: Range<usize>, options: &AdaptiveOptions) -> f64 {
         let (coarse, fine) = (self.coarse_row(i), self.fine_row(i));
         let (coarse, fine) = (&coarse[components.clone()], &fine[components]);

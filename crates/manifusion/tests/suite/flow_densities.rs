@@ -117,9 +117,16 @@ fn a_linear_flow_of_the_plane_has_a_normal_density() {
 #[test]
 fn the_gradient_flow_of_height_on_the_sphere() {
     let (c, time) = (0.8f64, 1.5);
-    for (start, end) in [(0.0, time), (time, 0.0), (2.0, 2.0 + time)] {
+    for (start, end, clock) in [
+        (0.0, time, FlowClock::Time),
+        (time, 0.0, FlowClock::Time),
+        (2.0, 2.0 + time, FlowClock::Time),
+        (1e-6, 1e-6 + time, FlowClock::LogTime),
+        (1e-6 + time, 1e-6, FlowClock::LogTime),
+    ] {
         let sign = if end > start { 1.0 } else { -1.0 };
-        let density = flow("sphere:2", gradient_of_height(sign * c), start, end);
+        let field = gradient_of_height(sign * c);
+        let density = FlowDensity { clock, ..flow("sphere:2", field, start, end) };
         let moved = |z: f64| (z.atanh() + c * time).tanh();
         let mut x = Vec::new();
         for z in [-0.95f64, -0.5, 0.0, 0.3, 0.9] {
@@ -160,4 +167,40 @@ fn a_flow_without_time_is_refused() {
         error.to_string(),
         "end - start = 0 is not allowed; a flow takes a finite time from the data to the prior"
     );
+    let field = gradient_of_height(1.0);
+    let density = FlowDensity { clock: FlowClock::LogTime, ..flow("sphere:2", field, 0.0, 1.0) };
+    assert_eq!(
+        density.sample(1, 0).unwrap_err().to_string(),
+        "start = 0 is not allowed; times must be positive where the clock is logarithmic"
+    );
+}
+
+/// A field that ends at s = 0.01.
+#[derive(Debug)]
+struct Ending;
+
+impl Field for Ending {
+    fn eval(
+        &self,
+        _x: Rows<'_>,
+        s: &[f64],
+        _per_row: usize,
+        _e: &[f64],
+        a: &mut [f64],
+        jvp: &mut [f64],
+    ) -> Result<(), SolveError> {
+        a.fill(if s.iter().any(|s| *s > 0.01) { f64::NAN } else { 0.0 });
+        jvp.fill(0.0);
+        Ok(())
+    }
+}
+
+/// Errors name the flow's time, not the place on the solver's clock.
+#[test]
+fn errors_name_the_time_of_the_flow() {
+    let density = FlowDensity { clock: FlowClock::LogTime, ..flow("sphere:2", Ending, 1e-4, 1.0) };
+    let x = [0.6, 0.0, 0.8];
+    let error = density.log_density(Rows::new(&x, 3).unwrap()).unwrap_err();
+    let SolveError::NotFinite { time, .. } = error else { panic!("{error}") };
+    assert!((0.01..1.0).contains(&time), "{time}");
 }

@@ -62,7 +62,7 @@ impl Field for HeatKernelScore {
             self.value(y, s[i], &mut a[i * m..(i + 1) * m])?;
             for k in i * per_row..(i + 1) * per_row {
                 let direction = &e[k * m..(k + 1) * m];
-                let t = 1e-4;
+                let t = 2e-4 * (self.tau + s[i]).sqrt();
                 let moved =
                     |t: f64| y.iter().zip(direction).map(|(y, e)| y + t * e).collect::<Vec<_>>();
                 self.value(&moved(t), s[i], &mut plus)?;
@@ -149,6 +149,26 @@ fn the_ode_returns_the_known_density() {
     }
 }
 
+/// Errors of the path are held to the scale of the structure, √s: a peak of 0.001 rad is solved as
+/// well as a broad one, at the tolerance of the evaluation.
+#[test]
+fn a_sharp_peak_is_solved_to_the_tolerance() {
+    for (spec, t_end) in [("sphere:2", 8.0), ("torus:2", 18.0)] {
+        let mut known = known(spec, 1e-6, 0.0, t_end);
+        known.model.s_min = 1e-8;
+        let m = known.model.manifold.ambient_dim();
+        let x = known.data(40, 9);
+        let options = FlowOptions::with_tolerance(1e-5);
+        let found = log_density(&known.model, Rows::new(&x, m).unwrap(), &options).unwrap();
+        for (x, log_p) in x.chunks_exact(m).zip(&found.log_p) {
+            let expected = known.expected(x);
+            assert!((log_p - expected).abs() < 3e-3, "{spec}: {log_p} instead of {expected}");
+        }
+        let per_point = found.stats.evaluations / 40;
+        assert!(per_point < 200, "{spec}: {per_point} evaluations");
+    }
+}
+
 #[test]
 fn both_bounds_meet_the_known_density() {
     for (spec, tau, t_end) in SPACES {
@@ -195,11 +215,10 @@ fn log_weights_become_constant_with_finer_steps() {
         let found = bounds(&known.model, Rows::new(&x, 3).unwrap(), &options).unwrap();
         // Half the variance of log L, to second order.
         let gap = found.kelbo[0] - found.elbo[0];
-        eprintln!("GAP {level} {gap}");
         assert!(gap < 0.6 * last, "level {level}: {gap} after {last}");
         last = gap;
     }
-    assert!(last < 2e-3, "{last}");
+    assert!(last < 2e-6, "{last}");
 }
 
 /// The score-matching theorem `thm:score` at λ = 0: with the score off by δ the ELBO falls by

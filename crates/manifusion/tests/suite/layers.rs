@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 const RANKS: [&[&str]; 9] = [
     &["atomic", "error", "hash", "linalg", "rng", "watch"],
     &["brownian", "em", "manifold", "parallel", "rows", "stats", "time"],
-    &["density", "divergence", "nn", "ode", "prior"],
+    &["density", "directional", "divergence", "nn", "ode", "prior"],
     &["field", "heat_kernel", "mass", "optim", "sde"],
     &["checkpoint", "data", "flow_density", "loss", "network", "path"],
     &["check", "mixture", "model", "points"],

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
+mod directional;
 mod flow_densities;
 mod front_door;
 mod golden_geometry;

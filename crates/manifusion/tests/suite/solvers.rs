@@ -6,7 +6,7 @@ use crate::common::log_log_slope;
 use manifusion::brownian::{BrownianTree, Clock, Dyadic};
 use manifusion::error::{PointError, SolveError};
 use manifusion::manifold::{Manifold, Sphere, parse};
-use manifusion::ode::{self, DOPRI5, OdeOptions, OdeSystem};
+use manifusion::ode::{self, BS3, DOPRI5, OdeOptions, OdeSystem, Tableau};
 use manifusion::prior::default_prior;
 use manifusion::rng::Streams;
 use manifusion::rows::{Rows, RowsMut};
@@ -291,26 +291,31 @@ fn exact_rotation(t: f64, rate: f64) -> [f64; 2] {
     [0.6 * angle.cos(), 0.6 * angle.sin()]
 }
 
-#[test]
-fn dopri5_has_order_five() {
+fn check_order<const S: usize>(tableau: &Tableau<S>, orders: std::ops::Range<f64>) {
     let errors: Vec<(f64, f64)> = [8, 16, 32, 64]
         .iter()
         .map(|&steps| {
             let mut y = vec![0.6, 0.0, 0.8, 0.0];
             let mut system = Rotation { rate: 2.0 };
-            ode::integrate_fixed(&DOPRI5, &mut system, 0, &[0.0], &[1.0], steps, &mut y).unwrap();
+            ode::integrate_fixed(tableau, &mut system, 0, &[0.0], &[1.0], steps, &mut y).unwrap();
             let exact = exact_rotation(1.0, 2.0);
             (1.0 / f64::from(steps as u32), (y[0] - exact[0]).hypot(y[1] - exact[1]))
         })
         .collect();
     let order = log_log_slope(&errors);
-    assert!((4.7..5.6).contains(&order), "{order}, {errors:?}");
+    assert!(orders.contains(&order), "{order}, {errors:?}");
     // The tableau: rows of a sum to c, and the weights of both orders to one.
-    for i in 0..7 {
-        assert!((DOPRI5.a[i].iter().sum::<f64>() - DOPRI5.c[i]).abs() < 1e-14);
+    for i in 0..S {
+        assert!((tableau.a[i].iter().sum::<f64>() - tableau.c[i]).abs() < 1e-14);
     }
-    assert!((DOPRI5.b.iter().sum::<f64>() - 1.0).abs() < 1e-14);
-    assert!(DOPRI5.e.iter().sum::<f64>().abs() < 1e-14);
+    assert!((tableau.b.iter().sum::<f64>() - 1.0).abs() < 1e-14);
+    assert!(tableau.e.iter().sum::<f64>().abs() < 1e-14);
+}
+
+#[test]
+fn runge_kutta_pairs_have_their_orders() {
+    check_order(&DOPRI5, 4.7..5.6);
+    check_order(&BS3, 2.8..3.4);
 }
 
 /// The error follows the tolerance; rows with their own times and directions are independent of

@@ -1,0 +1,129 @@
+//! `kent`: mixtures of Kent distributions on S².
+
+use super::{Component, Parametric};
+use crate::directional::Kent;
+use crate::linalg::dot;
+use crate::manifold::{Family, Manifold};
+use crate::methods::MethodInfo;
+use crate::rng::Stream;
+use crate::rows::Rows;
+
+impl Component for Kent {
+    const INFO: &'static MethodInfo = &MethodInfo {
+        name: "kent",
+        title: "mixture of Kent distributions",
+        help: "A mixture of Kent distributions, no network",
+        manifolds: "the sphere sphere:2",
+        settings: &[Parametric::DESCRIPTIONS],
+    };
+
+    fn knows(manifold: &dyn Manifold) -> bool {
+        matches!(manifold.family(), Family::Sphere { dim: 2 })
+    }
+
+    fn stored_len(_m: usize) -> usize {
+        11
+    }
+
+    fn store(&self) -> Vec<f64> {
+        let numbers = [self.concentration(), self.ovalness()];
+        self.axes().iter().flatten().copied().chain(numbers).collect()
+    }
+
+    fn restore(_m: usize, numbers: &[f64]) -> Self {
+        let axis = |k: usize| [numbers[3 * k], numbers[3 * k + 1], numbers[3 * k + 2]];
+        Self::new([axis(0), axis(1), axis(2)], numbers[9], numbers[10])
+    }
+
+    fn log_density(&self, x: &[f64]) -> f64 {
+        Self::log_density(self, x)
+    }
+
+    fn log_norm(&self) -> f64 {
+        Self::log_norm(self)
+    }
+
+    fn sample(&self, stream: &mut Stream, x: &mut [f64]) {
+        Self::sample(self, stream, x);
+    }
+
+    /// Axes by Kent's moments, then κ and β of the highest likelihood. Axes of moments are not
+    /// quite those of the highest likelihood: where they are worse than the ones before, those
+    /// stay.
+    fn estimate(x: Rows<'_>, weights: &[f64], pseudo: f64, before: Option<&Self>) -> Self {
+        let sums = Sums::new(x, weights, pseudo);
+        let moved = sums.best_with(sums.moment_axes(), before);
+        let Some(before) = before else { return moved };
+        if sums.value(&moved) >= sums.value(before) {
+            return moved;
+        }
+        let turned = sums.best_with(*before.axes(), Some(before));
+        if sums.value(&turned) >= sums.value(before) { turned } else { before.clone() }
+    }
+}
+
+/// Weighted means of x and xxᵀ.
+struct Sums {
+    first: [f64; 3],
+    second: [[f64; 3]; 3],
+}
+
+impl Sums {
+    fn new(x: Rows<'_>, weights: &[f64], pseudo: f64) -> Self {
+        let total = weights.iter().sum::<f64>() + pseudo;
+        let (mut first, mut second) = ([0.0; 3], [[0.0; 3]; 3]);
+        for (x, weight) in x.rows().zip(weights) {
+            for i in 0..3 {
+                let weighted = weight / total * x[i];
+                first[i] += weighted;
+                for j in 0..3 {
+                    second[i][j] += weighted * x[j];
+                }
+            }
+        }
+        Self { first, second }
+    }
+
+    /// uᵀ S v.
+    fn between(&self, u: &[f64; 3], v: &[f64; 3]) -> f64 {
+        (0..3).map(|i| u[i] * dot(&self.second[i], v)).sum()
+    }
+
+    /// The mean direction, and the axes of the scatter across it.
+    fn moment_axes(&self) -> [[f64; 3]; 3] {
+        let length = dot(&self.first, &self.first).sqrt();
+        let mean = if length > 0.0 { self.first.map(|v| v / length) } else { [0.0, 0.0, 1.0] };
+        // Any two directions across it, and the turn that makes their scatter diagonal.
+        let least = (0..3).min_by(|a, b| mean[*a].abs().total_cmp(&mean[*b].abs())).unwrap_or(0);
+        let mut across = mean.map(|v| -v * mean[least]);
+        across[least] += 1.0;
+        let length = dot(&across, &across).sqrt();
+        let u = across.map(|v| v / length);
+        let v = [
+            mean[1] * u[2] - mean[2] * u[1],
+            mean[2] * u[0] - mean[0] * u[2],
+            mean[0] * u[1] - mean[1] * u[0],
+        ];
+        let (uu, uv, vv) = (self.between(&u, &u), self.between(&u, &v), self.between(&v, &v));
+        let (sin, cos) = (0.5 * (2.0 * uv).atan2(uu - vv)).sin_cos();
+        let turned = |a: f64, b: f64| std::array::from_fn(|i| a * u[i] + b * v[i]);
+        [mean, turned(cos, sin), turned(-sin, cos)]
+    }
+
+    /// Means of ⟨γ₁, x⟩ and ⟨γ₂, x⟩² − ⟨γ₃, x⟩².
+    fn moments(&self, axes: &[[f64; 3]; 3]) -> (f64, f64) {
+        let difference = self.between(&axes[1], &axes[1]) - self.between(&axes[2], &axes[2]);
+        (dot(&self.first, &axes[0]), difference)
+    }
+
+    fn best_with(&self, axes: [[f64; 3]; 3], near: Option<&Kent>) -> Kent {
+        let (mean, difference) = self.moments(&axes);
+        Kent::from_moments(axes, mean, difference, near)
+    }
+
+    /// The mean of log p, pseudo-observations included.
+    fn value(&self, kent: &Kent) -> f64 {
+        let (mean, difference) = self.moments(kent.axes());
+        kent.concentration() * mean + kent.ovalness() * difference - Kent::log_norm(kent)
+    }
+}

@@ -1,0 +1,56 @@
+//! `vmf`: mixtures of von Mises–Fisher distributions on S^d.
+
+use super::{Component, Parametric};
+use crate::directional::VonMisesFisher;
+use crate::linalg::axpy;
+use crate::manifold::{Family, Manifold};
+use crate::methods::MethodInfo;
+use crate::rng::Stream;
+use crate::rows::Rows;
+
+impl Component for VonMisesFisher {
+    const INFO: &'static MethodInfo = &MethodInfo {
+        name: "vmf",
+        title: "mixture of von Mises-Fisher distributions",
+        help: "A mixture of von Mises-Fisher distributions, no network",
+        manifolds: "spheres",
+        settings: &[Parametric::DESCRIPTIONS],
+    };
+
+    fn knows(manifold: &dyn Manifold) -> bool {
+        matches!(manifold.family(), Family::Sphere { .. })
+    }
+
+    fn stored_len(m: usize) -> usize {
+        m + 1
+    }
+
+    fn store(&self) -> Vec<f64> {
+        [self.mean(), &[self.concentration()]].concat()
+    }
+
+    fn restore(m: usize, numbers: &[f64]) -> Self {
+        Self::new(numbers[..m].to_vec(), numbers[m])
+    }
+
+    fn log_density(&self, x: &[f64]) -> f64 {
+        Self::log_density(self, x)
+    }
+
+    fn log_norm(&self) -> f64 {
+        Self::log_scaled_norm(self.mean().len(), self.concentration()) + self.concentration()
+    }
+
+    fn sample(&self, stream: &mut Stream, x: &mut [f64]) {
+        Self::sample(self, stream, x);
+    }
+
+    fn estimate(x: Rows<'_>, weights: &[f64], pseudo: f64, _before: Option<&Self>) -> Self {
+        let total = weights.iter().sum::<f64>() + pseudo;
+        let mut mean = vec![0.0; x.width()];
+        for (x, weight) in x.rows().zip(weights) {
+            axpy(weight / total, x, &mut mean);
+        }
+        Self::from_mean(&mean)
+    }
+}
