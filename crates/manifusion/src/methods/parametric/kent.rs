@@ -47,6 +47,10 @@ impl Component for Kent {
         Self::sample(self, stream, x);
     }
 
+    fn widened(&self) -> Self {
+        Self::new(*self.axes(), 0.5 * self.concentration(), 0.5 * self.ovalness())
+    }
+
     /// Axes by Kent's moments, then κ and β of the highest likelihood. Axes of moments are not
     /// quite those of the highest likelihood: where they are worse than the ones before, those
     /// stay.

@@ -74,6 +74,10 @@ pub trait Component: Clone + Debug + Send + Sync + 'static {
     /// `x ←` a draw.
     fn sample(&self, stream: &mut Stream, x: &mut [f64]);
 
+    /// The same with half the concentration.
+    #[must_use]
+    fn widened(&self) -> Self;
+
     /// The one that maximises Σ w log p(x) − pseudo·log_norm, or at least has a higher value than
     /// `before`.
     fn estimate(x: Rows<'_>, weights: &[f64], pseudo: f64, before: Option<&Self>) -> Self;
@@ -239,5 +243,12 @@ impl<C: Component> Fitted for FittedParametric<C> {
             self.mixture.components[pick].sample(&mut stream, x);
         }
         Ok(drawn)
+    }
+
+    /// The mixture with wider components: one checked by itself would have mass one whatever it is.
+    fn mass_proposal(&self) -> Result<Option<Arc<dyn Density>>, SolveError> {
+        let components = self.mixture.components.iter().map(C::widened).collect();
+        let mixture = Mixture { weights: self.mixture.weights.clone(), components };
+        Ok(Some(Arc::new(Self { geometry: self.geometry.clone(), mixture })))
     }
 }

@@ -45,6 +45,10 @@ impl Component for VonMisesFisher {
         Self::sample(self, stream, x);
     }
 
+    fn widened(&self) -> Self {
+        Self::new(self.mean().to_vec(), 0.5 * self.concentration())
+    }
+
     fn estimate(x: Rows<'_>, weights: &[f64], pseudo: f64, _before: Option<&Self>) -> Self {
         let total = weights.iter().sum::<f64>() + pseudo;
         let mut mean = vec![0.0; x.width()];
