@@ -37,6 +37,7 @@ const INFO: MethodInfo = MethodInfo {
     help: "A mixture of heat kernels, no network",
     manifolds: "spheres, tori, SO(3), R^d, their products, and hyperbolic space",
     settings: &[Kernel::DESCRIPTIONS],
+    references: &[],
 };
 
 impl Method for KernelMethod {

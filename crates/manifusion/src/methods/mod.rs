@@ -7,6 +7,7 @@
 mod kernel;
 mod parametric;
 pub mod rdm;
+mod references;
 pub(crate) mod settings;
 pub mod stack;
 
@@ -21,6 +22,7 @@ use thiserror::Error;
 pub use kernel::{Kernel, KernelMethod, KernelSettings, read_mixture, write_mixture};
 pub use parametric::{Parametric, ParametricMethod, ParametricSettings};
 pub use rdm::Rdm;
+pub use references::Reference;
 pub use settings::Setting;
 pub use stack::Stack;
 
@@ -118,6 +120,8 @@ pub struct MethodInfo {
     pub manifolds: &'static str,
     /// Its settings, by section.
     pub settings: &'static [&'static [Setting]],
+    /// What describes it.
+    pub references: &'static [Reference],
 }
 
 impl MethodInfo {

@@ -5,6 +5,7 @@ use crate::directional::Kent;
 use crate::linalg::dot;
 use crate::manifold::{Family, Manifold};
 use crate::methods::MethodInfo;
+use crate::methods::references::KENT;
 use crate::rng::Stream;
 use crate::rows::Rows;
 
@@ -15,6 +16,7 @@ impl Component for Kent {
         help: "A mixture of Kent distributions, no network",
         manifolds: "the sphere sphere:2",
         settings: &[Parametric::DESCRIPTIONS],
+        references: &[KENT],
     };
 
     fn knows(manifold: &dyn Manifold) -> bool {

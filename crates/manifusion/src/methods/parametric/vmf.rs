@@ -5,6 +5,7 @@ use crate::directional::VonMisesFisher;
 use crate::linalg::axpy;
 use crate::manifold::{Family, Manifold};
 use crate::methods::MethodInfo;
+use crate::methods::references::VON_MISES_FISHER;
 use crate::rng::Stream;
 use crate::rows::Rows;
 
@@ -15,6 +16,7 @@ impl Component for VonMisesFisher {
         help: "A mixture of von Mises-Fisher distributions, no network",
         manifolds: "spheres",
         settings: &[Parametric::DESCRIPTIONS],
+        references: &[VON_MISES_FISHER],
     };
 
     fn knows(manifold: &dyn Manifold) -> bool {

@@ -14,6 +14,7 @@ pub use settings::{
     RdmSettings, TimeProposal, TimesGradient, TrainChoices, TrainSettings,
 };
 
+use super::references::RDM;
 use super::{
     CHECKPOINT_FILE, FileMap, Files, Finished, FitError, Fitted, Geometry, MODEL_FILE, Method,
     MethodInfo, Request, Run, Setting, Task, read_settings, write_settings,
@@ -51,6 +52,7 @@ const INFO: MethodInfo = MethodInfo {
         NetChoices::DESCRIPTIONS,
         TrainChoices::DESCRIPTIONS,
     ],
+    references: &[RDM],
 };
 
 impl Method for RdmMethod {

@@ -15,6 +15,7 @@ pub use settings::{Stack, StackSettings};
 
 use super::kernel::read_mixture;
 use super::rdm::RdmMethod;
+use super::references::RDM;
 use super::{
     CHECKPOINT_FILE, FileMap, Files, FitError, Fitted, Geometry, MODEL_FILE, Member, Method,
     MethodInfo, Request, Run, Setting, Task, read_settings, write_settings,
@@ -45,6 +46,7 @@ const INFO: MethodInfo = MethodInfo {
         super::rdm::NetChoices::DESCRIPTIONS,
         super::rdm::TrainChoices::DESCRIPTIONS,
     ],
+    references: &[RDM],
 };
 
 /// The file of the mixture; the same as that of the baseline in a run's folder.
