@@ -21,16 +21,48 @@ use crate::prior::{Prior, check_width};
 use crate::rng::Streams;
 use crate::rows::{Rows, RowsMut};
 
-/// A velocity v(x, s) on a manifold, as an expression of a field a(x, s).
+/// Where a velocity is asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct FlowPlaces<'a> {
+    /// M.
+    pub manifold: &'a dyn Manifold,
+    /// Numbers of the rows: a random probe of a row stays the same along its path.
+    pub rows: &'a [usize],
+    /// Points.
+    pub x: Rows<'a>,
+    /// Times, one per row.
+    pub s: &'a [f64],
+    /// Streams of random probes.
+    pub probes: &'a Streams,
+}
+
+/// A velocity v(x, s) on a manifold, with its divergence.
 pub trait Velocity: Debug + Send + Sync {
-    /// The field that it is made of.
-    fn field(&self) -> &dyn Field;
+    /// `v ← v(x, s)`, tangent vectors row by row, and ∇_g·v where it is asked for. `values` are
+    /// buffers for a field.
+    fn eval(
+        &self,
+        places: FlowPlaces<'_>,
+        values: &mut FieldValues,
+        v: &mut [f64],
+        divergence: Option<&mut [f64]>,
+    ) -> Result<(), SolveError>;
+}
 
-    /// `out ← v(x, s)`, tangent, from `a` = P a(x, s) at the same place.
-    fn velocity(&self, x: &[f64], a: &[f64], out: &mut [f64]);
-
-    /// ∇_g·v(x, s) from the divergence of P a.
-    fn divergence(&self, x: &[f64], div_a: f64) -> f64;
+impl FlowPlaces<'_> {
+    /// P a in `values`, and its divergence if that is asked for.
+    pub fn field(
+        &self,
+        field: &dyn Field,
+        with_divergence: bool,
+        values: &mut FieldValues,
+    ) -> Result<(), SolveError> {
+        if with_divergence {
+            values.evaluate(self.manifold, field, self.rows, self.x, self.s, self.probes)
+        } else {
+            values.project(self.manifold, field, self.x, self.s)
+        }
+    }
 }
 
 /// v = P a: the field is the velocity itself.
@@ -38,16 +70,19 @@ pub trait Velocity: Debug + Send + Sync {
 pub struct FieldVelocity(pub Arc<dyn Field>);
 
 impl Velocity for FieldVelocity {
-    fn field(&self) -> &dyn Field {
-        self.0.as_ref()
-    }
-
-    fn velocity(&self, _x: &[f64], a: &[f64], out: &mut [f64]) {
-        out.copy_from_slice(a);
-    }
-
-    fn divergence(&self, _x: &[f64], div_a: f64) -> f64 {
-        div_a
+    fn eval(
+        &self,
+        places: FlowPlaces<'_>,
+        values: &mut FieldValues,
+        v: &mut [f64],
+        divergence: Option<&mut [f64]>,
+    ) -> Result<(), SolveError> {
+        places.field(self.0.as_ref(), divergence.is_some(), values)?;
+        v.copy_from_slice(&values.a);
+        if let Some(divergence) = divergence {
+            divergence.copy_from_slice(&values.div);
+        }
+        Ok(())
     }
 }
 
@@ -62,19 +97,27 @@ pub struct ProbabilityFlow {
 }
 
 impl Velocity for ProbabilityFlow {
-    fn field(&self) -> &dyn Field {
-        self.score.as_ref()
-    }
-
-    fn velocity(&self, x: &[f64], a: &[f64], out: &mut [f64]) {
-        self.prior.drift(x, out);
-        for (out, a) in out.iter_mut().zip(a) {
-            *out -= 0.5 * a;
+    fn eval(
+        &self,
+        places: FlowPlaces<'_>,
+        values: &mut FieldValues,
+        v: &mut [f64],
+        divergence: Option<&mut [f64]>,
+    ) -> Result<(), SolveError> {
+        places.field(self.score.as_ref(), divergence.is_some(), values)?;
+        let m = places.x.width();
+        for (x, v) in places.x.rows().zip(v.chunks_exact_mut(m)) {
+            self.prior.drift(x, v);
         }
-    }
-
-    fn divergence(&self, x: &[f64], div_a: f64) -> f64 {
-        self.prior.drift_divergence(x) - 0.5 * div_a
+        for (v, a) in v.iter_mut().zip(&values.a) {
+            *v -= 0.5 * a;
+        }
+        if let Some(divergence) = divergence {
+            for ((x, out), div_a) in places.x.rows().zip(divergence).zip(&values.div) {
+                *out = self.prior.drift_divergence(x) - 0.5 * div_a;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -189,6 +232,8 @@ struct AlongFlow<'a> {
     probes: Streams,
     points: Vec<f64>,
     s: Vec<f64>,
+    moved: Vec<f64>,
+    divergence: Vec<f64>,
 }
 
 impl<'a> AlongFlow<'a> {
@@ -200,6 +245,8 @@ impl<'a> AlongFlow<'a> {
             probes: Streams::new(density.options.seed, "likelihood-probes"),
             points: Vec::new(),
             s: Vec::new(),
+            moved: Vec::new(),
+            divergence: Vec::new(),
         }
     }
 
@@ -223,19 +270,19 @@ impl<'a> AlongFlow<'a> {
         // Rounding must not lead beyond the times that the field knows.
         let (first, last) = (start.min(*end), start.max(*end));
         self.s.extend(u.iter().map(|u| clock.time(*u).clamp(first, last)));
-        let (field, s, values) = (velocity.field(), &self.s, &mut self.values);
-        if with_volume {
-            values.evaluate(manifold.as_ref(), field, rows, x, s, &self.probes)?;
-        } else {
-            values.project(manifold.as_ref(), field, x, s)?;
-        }
-        for (i, x) in x.rows().enumerate() {
+        let (s, values, probes) = (self.s.as_slice(), &mut self.values, &self.probes);
+        self.moved.resize(self.points.len(), 0.0);
+        self.divergence.resize(x.len(), 0.0);
+        let divergence = with_volume.then_some(&mut self.divergence[..]);
+        let places = FlowPlaces { manifold: manifold.as_ref(), rows, x, s, probes };
+        velocity.eval(places, values, &mut self.moved, divergence)?;
+        for (i, (x, v)) in x.rows().zip(self.moved.chunks_exact(m)).enumerate() {
             let (moved, volume) = out.row_mut(i).split_at_mut(m);
-            velocity.velocity(x, &values.a[i * m..(i + 1) * m], moved);
+            moved.copy_from_slice(v);
             manifold.velocity(x, moved);
             scale(clock.rate(s[i]), moved);
             if let (Some(volume), true) = (volume.first_mut(), with_volume) {
-                *volume = clock.rate(s[i]) * velocity.divergence(x, values.div[i]);
+                *volume = clock.rate(s[i]) * self.divergence[i];
             }
         }
         Ok(())
@@ -356,6 +403,26 @@ impl FlowDensity {
         Ok(FlowLogDensity { log_p, stats })
     }
 
+    /// The rows from `first_row` on of the draws of a seed.
+    pub(crate) fn sample_from(
+        &self,
+        first_row: usize,
+        n: usize,
+        seed: u64,
+    ) -> Result<Vec<f64>, SolveError> {
+        self.check()?;
+        let m = self.manifold.ambient_dim();
+        let mut x = vec![0.0; n * m];
+        if n == 0 {
+            return Err(ShapeError::Empty.into());
+        }
+        parallel::for_each_chunk(&mut x, m, SAMPLE_CHUNK, |first, chunk| {
+            draw_prior(self.prior.as_ref(), m, seed, first_row + first, chunk)?;
+            self.carry_to_data(first_row + first, chunk).map(|_| ())
+        })?;
+        Ok(x)
+    }
+
     /// Carries prior draws in `x`, rows `first_row` and on of a batch, to the data.
     pub(crate) fn carry_to_data(
         &self,
@@ -379,17 +446,7 @@ impl Density for FlowDensity {
     }
 
     fn sample(&self, n: usize, seed: u64) -> Result<Vec<f64>, SolveError> {
-        self.check()?;
-        let m = self.manifold.ambient_dim();
-        let mut x = vec![0.0; n * m];
-        if n == 0 {
-            return Err(ShapeError::Empty.into());
-        }
-        parallel::for_each_chunk(&mut x, m, SAMPLE_CHUNK, |first, chunk| {
-            draw_prior(self.prior.as_ref(), m, seed, first, chunk)?;
-            self.carry_to_data(first, chunk).map(|_| ())
-        })?;
-        Ok(x)
+        self.sample_from(0, n, seed)
     }
 }
 

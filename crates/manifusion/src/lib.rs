@@ -88,6 +88,7 @@ pub mod sde;
 pub mod stats;
 pub mod time;
 pub mod train;
+mod transport;
 pub mod watch;
 
 pub use fit::fit;

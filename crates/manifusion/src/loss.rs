@@ -46,8 +46,8 @@ pub struct LossBatch {
     /// What is subtracted from the divergence, n; implicit form. ∇_g·U₀, or its negative for a
     /// network that is added to 2U₀.
     prior_divergence: Vec<f64>,
-    /// ∇log K_s, n × m; denoising form.
-    target: Vec<f64>,
+    /// ∇log K_s, n × m, in the denoising form; in a regression whatever P a is to be.
+    pub target: Vec<f64>,
 }
 
 impl LossBatch {
@@ -112,17 +112,27 @@ impl LossBatch {
                 *target -= base;
             }
         }
-        if let Some(coordinates) = &self.coordinates {
-            let (x, e) = &mut self.seen;
-            x.clone_from(&self.y);
-            e.clear();
-            e.extend_from_slice(self.probes.velocities());
-            let block = self.probes.per_row * m;
-            for (i, x) in x.chunks_exact_mut(m).enumerate() {
-                coordinates.apply(x, &mut e[i * block..(i + 1) * block]);
-            }
-        }
+        self.see(m);
         Ok(())
+    }
+
+    /// Prepares a regression on `target`, with the loss of [`LossKind::Denoising`].
+    pub fn prepare_regression(&mut self, m: usize) {
+        self.probes = Probes::default();
+        self.see(m);
+    }
+
+    /// Points and directions as the network sees them.
+    fn see(&mut self, m: usize) {
+        let Some(coordinates) = &self.coordinates else { return };
+        let (x, e) = &mut self.seen;
+        x.clone_from(&self.y);
+        e.clear();
+        e.extend_from_slice(self.probes.velocities());
+        let block = self.probes.per_row * m;
+        for (i, x) in x.chunks_exact_mut(m).enumerate() {
+            coordinates.apply(x, &mut e[i * block..(i + 1) * block]);
+        }
     }
 
     /// Where the network is to be evaluated.

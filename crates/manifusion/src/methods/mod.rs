@@ -5,9 +5,12 @@
 //! budget of time and the checkpoints belong to [`mod@crate::fit`] and to whoever keeps the files.
 
 mod kernel;
+mod moser;
+pub mod network;
 mod parametric;
 pub mod rdm;
 mod references;
+mod rfm;
 pub(crate) mod settings;
 pub mod stack;
 
@@ -20,9 +23,11 @@ use serde_json::Value as Json;
 use thiserror::Error;
 
 pub use kernel::{Kernel, KernelMethod, KernelSettings, read_mixture, write_mixture};
+pub use moser::{Moser, MoserMethod, MoserModelChoices, MoserModelSettings};
 pub use parametric::{Parametric, ParametricMethod, ParametricSettings};
 pub use rdm::Rdm;
 pub use references::Reference;
+pub use rfm::{FlowTimes, Rfm, RfmMethod, RfmModelChoices, RfmModelSettings};
 pub use settings::Setting;
 pub use stack::Stack;
 
@@ -43,10 +48,12 @@ use crate::watch::Watch;
 /// Every method, the default first.
 pub static METHODS: &[&dyn Method] = &[
     &stack::StackMethod,
-    &rdm::RdmMethod,
+    &rdm::RdmMethod::NEW,
     &KernelMethod,
     &ParametricMethod::VMF,
     &ParametricMethod::KENT,
+    &MoserMethod::NEW,
+    &RfmMethod::NEW,
 ];
 
 /// The method of a name.
@@ -544,6 +551,12 @@ pub trait Fitted: Density {
 
     /// The kernel mixture, if it is one or has one.
     fn mixture(&self) -> Option<&KernelMixture> {
+        None
+    }
+
+    /// The density that the method states without its flow, where that is another one: it need not
+    /// have mass one.
+    fn direct(&self) -> Option<&dyn Density> {
         None
     }
 

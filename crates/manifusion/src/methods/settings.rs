@@ -11,6 +11,15 @@ pub struct Setting {
     pub help: &'static str,
 }
 
+/// Choices of a section that can be complete.
+pub trait Section: Clone + Default + serde::Serialize + serde::de::DeserializeOwned {
+    /// The same with nothing left open.
+    type Settings: Clone + std::fmt::Debug + serde::Serialize + Send + Sync + 'static;
+
+    /// These choices as settings; the name of the first one that is open otherwise.
+    fn resolved(self) -> Result<Self::Settings, &'static str>;
+}
+
 /// Declares a section of settings twice: the choices, in which everything may be left open, and the
 /// settings, in which nothing is. Names and explanations are written once.
 macro_rules! settings {
@@ -61,6 +70,14 @@ macro_rules! settings {
                     $($name: self.$name.ok_or(
                         crate::methods::settings::joined!($section, stringify!($name)))?,)+
                 })
+            }
+        }
+
+        impl crate::methods::settings::Section for $choices {
+            type Settings = $settings;
+
+            fn resolved(self) -> Result<$settings, &'static str> {
+                self.complete()
             }
         }
 

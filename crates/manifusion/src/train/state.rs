@@ -3,10 +3,9 @@
 
 use thiserror::Error;
 
-use super::times::{ProposalLearner, Times};
-use super::{TrainError, Trainer};
+use super::{NetworkTrainer, Objective, TrainError};
 use crate::checkpoint::{Arrays, Checkpoint};
-use crate::optim::{Adam, AdamConfig, OptimError};
+use crate::optim::OptimError;
 
 /// Why a checkpoint does not belong to a run.
 #[derive(Debug, Error)]
@@ -32,66 +31,44 @@ pub enum RestoreError {
     Train(#[from] TrainError),
 }
 
-impl Trainer {
-    /// Everything that the run needs to go on, with the caller's own state beside it.
-    pub fn checkpoint(&self, own: Arrays) -> Checkpoint<f32> {
-        let Arrays { mut values, mut arrays } = own;
-        values.insert("step".into(), self.step.into());
-        values.insert("skipped".into(), self.skipped.into());
-        values.insert("skipped_in_a_row".into(), self.skipped_in_a_row.into());
-        if let Times::Learned(learner) = &self.times {
-            let ProposalLearner { flow, adam, .. } = learner.as_ref();
-            values.insert("flow_steps".into(), adam.steps().into());
-            let (first, second) = adam.moments();
-            arrays.insert("flow.params".into(), flow.params().to_vec());
-            arrays.insert("flow.first".into(), first.to_vec());
-            arrays.insert("flow.second".into(), second.to_vec());
-        }
+/// Takes a whole number out of a checkpoint.
+pub(super) fn number(own: &mut Arrays, name: &'static str) -> Result<u64, RestoreError> {
+    let found = own.values.remove(name).and_then(|value| value.as_u64());
+    found.ok_or(RestoreError::Missing { what: name })
+}
+
+impl<O: Objective> NetworkTrainer<O> {
+    pub(super) fn state(&self, mut own: Arrays) -> Checkpoint<f32> {
+        own.values.insert("step".into(), self.step.into());
+        own.values.insert("skipped".into(), self.skipped.into());
+        own.values.insert("skipped_in_a_row".into(), self.skipped_in_a_row.into());
+        self.objective.save(&mut own);
         Checkpoint {
             net: self.net.clone(),
             adam: Some(self.adam.clone()),
             ema: Some(self.ema.clone()),
-            extra: values,
-            extra_tensors: arrays,
+            extra: own.values,
+            extra_tensors: own.arrays,
         }
     }
 
-    /// Puts a fresh run where a checkpoint left another one of the same configuration; returns the
-    /// caller's own state.
-    pub fn restore(&mut self, checkpoint: Checkpoint<f32>) -> Result<Arrays, RestoreError> {
-        let Checkpoint { net, adam, ema, extra: mut values, extra_tensors: mut arrays } =
-            checkpoint;
+    pub(super) fn set_state(
+        &mut self,
+        checkpoint: Checkpoint<f32>,
+    ) -> Result<Arrays, RestoreError> {
+        let Checkpoint { net, adam, ema, extra, extra_tensors } = checkpoint;
         if net.config() != self.net.config() {
             return Err(RestoreError::Differs { what: "network" });
         }
         let adam = adam.ok_or(RestoreError::Missing { what: "optimiser" })?;
         let ema = ema.ok_or(RestoreError::Missing { what: "averaged weights" })?;
-        let mut number = |name: &'static str| {
-            let found = values.remove(name).and_then(|value| value.as_u64());
-            found.ok_or(RestoreError::Missing { what: name })
-        };
-        let step = number("step")?;
-        let skipped = number("skipped")?;
-        let skipped_in_a_row = number("skipped_in_a_row")?;
-        if let Times::Learned(learner) = &mut self.times {
-            let ProposalLearner { flow, adam, .. } = learner.as_mut();
-            let steps = number("flow_steps")?;
-            let mut array = |name: &'static str| {
-                let found: Vec<f64> =
-                    arrays.remove(name).ok_or(RestoreError::Missing { what: name })?;
-                if found.len() == flow.params().len() {
-                    Ok(found)
-                } else {
-                    Err(RestoreError::Differs { what: name })
-                }
-            };
-            let (params, first, second) =
-                (array("flow.params")?, array("flow.first")?, array("flow.second")?);
-            flow.params_mut().copy_from_slice(&params);
-            *adam = Adam::from_moments(AdamConfig::default(), first, second, steps)?;
-        }
+        let mut own = Arrays { values: extra, arrays: extra_tensors };
+        let step = number(&mut own, "step")?;
+        let skipped = number(&mut own, "skipped")?;
+        let skipped_in_a_row = number(&mut own, "skipped_in_a_row")?;
+        self.objective.restore(&mut own)?;
         (self.step, self.skipped, self.skipped_in_a_row) = (step, skipped, skipped_in_a_row);
         (self.net, self.adam, self.ema) = (net, adam, ema);
-        Ok(Arrays { values, arrays })
+        Ok(own)
     }
 }

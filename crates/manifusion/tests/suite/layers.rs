@@ -10,7 +10,7 @@ const RANKS: [&[&str]; 9] = [
     &["density", "directional", "divergence", "nn", "ode", "prior"],
     &["field", "heat_kernel", "mass", "optim", "sde"],
     &["checkpoint", "data", "flow_density", "loss", "network", "path"],
-    &["check", "mixture", "model", "points"],
+    &["check", "mixture", "model", "points", "transport"],
     &["likelihood", "sample", "train"],
     &["methods"],
     &["evaluation", "fit", "lib"],

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use serde_json::Value as Json;
 
 use super::{INFO, RdmSettings};
-use crate::checkpoint::Checkpoint;
 use crate::density::Density;
 use crate::error::SolveError;
 use crate::flow_density::FlowOptions;
 use crate::likelihood::{BoundOptions, Bounds, bounds};
 use crate::manifold::Manifold;
+use crate::methods::network::{TOLERANCE, network_files};
 use crate::methods::{
-    FileMap, FitError, Fitted, Geometry, LikelihoodKind, LogDensities, MODEL_FILE, MethodInfo,
-    ModelFacts, write_settings,
+    FileMap, FitError, Fitted, Geometry, LikelihoodKind, LogDensities, MethodInfo, ModelFacts,
+    write_settings,
 };
 use crate::model::Diffusion;
 use crate::nn::Mlp;
@@ -21,9 +21,6 @@ use crate::prior::Prior;
 use crate::rows::Rows;
 use crate::sample::{SampleOptions, sample};
 use crate::train::ModelParts;
-
-/// Tolerance of log p where nothing else is asked for.
-const TOLERANCE: f64 = 1e-5;
 
 /// A trained diffusion model with everything that it is made of.
 #[derive(Debug)]
@@ -35,7 +32,12 @@ pub(super) struct FittedRdm {
 }
 
 impl FittedRdm {
-    pub(super) fn new(geometry: Geometry, settings: RdmSettings, net: Mlp<f32>) -> Self {
+    pub(super) fn new(
+        geometry: Geometry,
+        settings: RdmSettings,
+        net: Mlp<f32>,
+        best_step: Option<u64>,
+    ) -> Self {
         let model = &settings.model;
         let parts = ModelParts {
             manifold: geometry.manifold,
@@ -47,12 +49,7 @@ impl FittedRdm {
             prior_score: model.prior_score,
         };
         let diffusion = parts.assemble();
-        Self { settings, net, diffusion, best_step: None }
-    }
-
-    /// The same with the step that its weights are from.
-    pub(super) fn at_step(self, step: u64) -> Self {
-        Self { best_step: Some(step), ..self }
+        Self { settings, net, diffusion, best_step }
     }
 }
 
@@ -80,11 +77,7 @@ impl Fitted for FittedRdm {
     }
 
     fn files(&self) -> Result<FileMap, FitError> {
-        let mut model = Checkpoint::new(self.net.clone());
-        if let Some(step) = self.best_step {
-            model.extra.insert("best_step".into(), step.into());
-        }
-        Ok(FileMap::from([(MODEL_FILE.to_owned(), model.to_bytes()?)]))
+        network_files(&self.net, self.best_step)
     }
 
     fn prior(&self) -> &Arc<dyn Prior> {

@@ -3,19 +3,12 @@
 use serde::{Deserialize, Serialize};
 
 use crate::methods::FitError;
+use crate::methods::network::{
+    HasTraining, HasTrainingChoices, NetChoices, NetSettings, Preset, TrainingChoices,
+    TrainingSettings,
+};
 use crate::methods::settings::{named, settings};
-use crate::nn::Activation;
 use crate::optim::Decay;
-
-named! {
-    /// Bundles of defaults.
-    Preset {
-        /// The paper's networks, loss and learned times.
-        Paper = "paper",
-        /// What reaches the best likelihood in a few minutes on a laptop.
-        Fast = "fast",
-    }
-}
 
 named! {
     /// The form of the bound.
@@ -76,41 +69,6 @@ settings! {
         s_min: f64,
         /// T.
         t_end: f64,
-    }
-}
-
-settings! {
-    /// The network.
-    "net": NetSettings, NetChoices {
-        /// Hidden layers.
-        depth: usize,
-        /// Units of a hidden layer.
-        width: usize,
-        /// The nonlinearity.
-        activation: Activation,
-        /// Whether hidden layers are added to their inputs.
-        residual: bool,
-        /// Whether inputs are normalised by a trained shift and scale.
-        actnorm: bool,
-        /// Whether the network sees the logarithm of points of hyperbolic space, not their
-        /// coordinates.
-        log_coordinates: bool,
-        /// Pairs of sines of log s; 0 is the paper's plain s.
-        time_pairs: usize,
-        /// Damped Fourier features; 0 is none.
-        fourier: usize,
-        /// Their largest frequency.
-        fourier_max: f64,
-        /// Grids of learned features; 0 is none.
-        grid_levels: usize,
-        /// Nodes per unit of length of the finest grid.
-        grid_max: f64,
-        /// log₂ of the entries of a grid's table.
-        grid_entries: u32,
-        /// Whether the output is divided by √(1 − e^{−s}).
-        inverse_noise: bool,
-        /// Whether the output layer starts at zero.
-        zero_output: bool,
     }
 }
 
@@ -205,36 +163,8 @@ impl Rdm {
         if let Some(c) = train.smoothing.filter(|c| !(*c >= 0.0 && c.is_finite())) {
             return not_allowed("train.smoothing", c.to_string(), "a number of at least 0");
         }
-        let timed = train.steps.is_none();
-        if let Some(minutes) = train.minutes
-            && !(minutes.is_finite() && minutes >= 0.0 && (minutes > 0.0 || !timed))
-        {
-            return not_allowed("train.minutes", minutes.to_string(), "a number above 0");
-        }
-        for (name, value) in [
-            ("train.steps", train.steps),
-            ("train.validations", train.validations),
-            ("train.batch", train.batch.map(|b| b as u64)),
-            ("train.partitions", train.partitions.map(|p| p as u64)),
-            ("train.validation_points", train.validation_points.map(|p| p as u64)),
-        ] {
-            if value == Some(0) {
-                return not_allowed(name, String::from("0"), "at least 1");
-            }
-        }
-        if let Some(batch) = train.batch.filter(|batch| *batch > 1 << 20) {
-            return not_allowed("train.batch", batch.to_string(), "at most 1048576");
-        }
-        if let Some(partitions) = train.partitions.filter(|count| *count > 1024) {
-            return not_allowed("train.partitions", partitions.to_string(), "at most 1024");
-        }
-        if let Some(depth) = self.net.depth.filter(|depth| *depth > 64) {
-            return not_allowed("net.depth", depth.to_string(), "at most 64");
-        }
-        if let Some(width) = self.net.width.filter(|width| *width > 1 << 14) {
-            return not_allowed("net.width", width.to_string(), "at most 16384");
-        }
-        Ok(())
+        self.net.check()?;
+        train.training().check()
     }
 }
 
@@ -265,3 +195,82 @@ impl TryFrom<Rdm> for RdmSettings {
         })
     }
 }
+
+impl HasTrainingChoices for Rdm {
+    fn training(&self) -> TrainingChoices {
+        self.train.training()
+    }
+}
+
+impl HasTraining for RdmSettings {
+    fn training(&self) -> TrainingSettings {
+        self.train.training()
+    }
+
+    fn with_training(mut self, training: TrainingSettings) -> Self {
+        let TrainingSettings {
+            batch,
+            partitions,
+            steps,
+            minutes,
+            rate,
+            warmup,
+            decay,
+            weight_decay,
+            clip,
+            ema,
+            validations,
+            validation_points,
+            patience,
+            checkpoint_seconds,
+        } = training;
+        self.train = TrainSettings {
+            batch,
+            partitions,
+            steps,
+            minutes,
+            rate,
+            warmup,
+            decay,
+            weight_decay,
+            clip,
+            ema,
+            validations,
+            validation_points,
+            patience,
+            checkpoint_seconds,
+            ..self.train
+        };
+        self
+    }
+}
+
+/// The part of a training loop that other methods have too, from choices or settings.
+macro_rules! training_of {
+    ($from:ident, $to:ident) => {
+        impl $from {
+            /// The loop alone.
+            pub(super) fn training(&self) -> $to {
+                $to {
+                    batch: self.batch,
+                    partitions: self.partitions,
+                    steps: self.steps,
+                    minutes: self.minutes,
+                    rate: self.rate,
+                    warmup: self.warmup,
+                    decay: self.decay,
+                    weight_decay: self.weight_decay,
+                    clip: self.clip,
+                    ema: self.ema,
+                    validations: self.validations,
+                    validation_points: self.validation_points,
+                    patience: self.patience,
+                    checkpoint_seconds: self.checkpoint_seconds,
+                }
+            }
+        }
+    };
+}
+
+training_of!(TrainChoices, TrainingChoices);
+training_of!(TrainSettings, TrainingSettings);

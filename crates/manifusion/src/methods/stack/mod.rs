@@ -83,7 +83,7 @@ impl Method for StackMethod {
     fn steps_of(&self, settings: &Json, checkpoint: &[u8]) -> Result<Option<(u64, u64)>, FitError> {
         let settings = stored_settings(settings)?;
         match run::unpack(checkpoint)?.first() {
-            Some(first) => RdmMethod.steps_of(&write_settings(&settings.network())?, first),
+            Some(first) => RdmMethod::NEW.steps_of(&write_settings(&settings.network())?, first),
             None => Ok(None),
         }
     }
@@ -102,7 +102,7 @@ impl Method for StackMethod {
         let network = write_settings(&settings.network())?;
         for number in 0..settings.members {
             let own = FileMap::from([(MODEL_FILE.to_owned(), files.need(&network_file(number))?)]);
-            models.push(RdmMethod.load(geometry, &network, &own)?);
+            models.push(RdmMethod::NEW.load(geometry, &network, &own)?);
         }
         if files.read(MIXTURE_FILE)?.is_some() {
             let mixture = Arc::new(read_mixture(geometry, MIXTURE_FILE, files)?);

@@ -12,7 +12,8 @@ use super::{CHECKPOINT_FILE, MIXTURE_FILE, member_seed};
 use crate::checkpoint::{pack_files, unpack_files};
 use crate::error::SolveError;
 use crate::methods::kernel::{fitted, write_mixture};
-use crate::methods::rdm::{RdmRun, RdmSettings, start_networks};
+use crate::methods::network::start_networks;
+use crate::methods::rdm::{RdmRecipe, RdmRun, RdmSettings};
 use crate::methods::{
     FileMap, Finished, FitError, Fitted, Geometry, Member, Run, Task, write_settings,
 };
@@ -61,7 +62,7 @@ impl StackRun {
             None if few => 0,
             None if choices.train.steps.is_some() => MEMBERS,
             None => {
-                let alone = start_networks(task, &network, &[task.seed])?;
+                let alone = start_networks::<RdmRecipe>(task, &network, &[task.seed])?;
                 let network = alone[0].resolved();
                 let enough_for = network.train.steps as f64 / steps_of_member(network) as f64;
                 (enough_for.round() as usize).clamp(1, MOST_MEMBERS)
@@ -73,7 +74,7 @@ impl StackRun {
         }
         // With one network at least, so that the settings of all are known.
         let seeds = seeds(task.seed, members.max(1));
-        let mut networks = start_networks(task, &network, &seeds)?;
+        let mut networks = start_networks::<RdmRecipe>(task, &network, &seeds)?;
         let settings = StackSettings::of(members, networks[0].resolved().clone());
         networks.truncate(members);
         Ok(Self::of(task, settings, networks))

@@ -4,14 +4,13 @@ use std::time::{Duration, Instant};
 
 use rayon::prelude::*;
 
-use super::TrainSettings;
+use super::TrainingSettings;
 use crate::divergence::Estimator;
 use crate::error::SolveError;
 use crate::field::FieldValues;
 use crate::methods::{FitError, Task};
-use crate::model::Diffusion;
 use crate::rng::Streams;
-use crate::train::Trainer;
+use crate::train::{Learner, NetworkTrainer, Objective};
 
 /// Field evaluations that a point's likelihood takes in a trained model.
 const TYPICAL_EVALUATIONS: f64 = 200.0;
@@ -30,11 +29,13 @@ pub(super) struct Plan {
     pub(super) validation_points: usize,
 }
 
-/// Plans runs side by side with the pace of trial runs, which are used up.
-pub(super) fn plan(
-    mut trials: Vec<Trainer>,
+/// Plans runs side by side with the pace of trial runs, which are used up. `passes` is what one
+/// evaluation of the model costs, in evaluations of its network with a divergence.
+pub(super) fn plan<O: Objective>(
+    mut trials: Vec<NetworkTrainer<O>>,
     task: &Task,
-    train: &TrainSettings,
+    train: &TrainingSettings,
+    passes: f64,
 ) -> Result<Plan, FitError> {
     const WARM_UP: u64 = 5;
     let budget = 60.0 * train.minutes;
@@ -60,7 +61,7 @@ pub(super) fn plan(
     // Members take turns at validations: all threads work on each.
     let mut per_point = 0.0;
     for trial in &trials {
-        per_point += TYPICAL_EVALUATIONS * seconds_per_evaluation(&trial.model()?, task)?;
+        per_point += passes * TYPICAL_EVALUATIONS * seconds_per_evaluation(trial, task)?;
     }
     let most = VALIDATION_SHARE * budget;
     let points = task.validation.len().min(train.validation_points);
@@ -76,18 +77,21 @@ pub(super) fn plan(
     Ok(Plan { steps, validations: validations.min(steps), validation_points })
 }
 
-/// The time of one evaluation of the field with its exact divergence at one point, in a batch of
+/// The time of one evaluation of the network with its exact divergence at one point, in a batch of
 /// many.
-fn seconds_per_evaluation(model: &Diffusion, task: &Task) -> Result<f64, FitError> {
-    let x = task.train.first_rows(128);
+fn seconds_per_evaluation<O: Objective>(
+    trial: &NetworkTrainer<O>,
+    task: &Task,
+) -> Result<f64, FitError> {
+    let (manifold, x) = (task.geometry.manifold.as_ref(), task.train.first_rows(128));
     let numbers: Vec<usize> = (0..x.len()).collect();
-    let s = vec![(model.s_min * model.t_end).sqrt(); x.len()];
+    // Any time that the network knows.
+    let s = vec![trial.objective().origin(0).1; x.len()];
     let probes = Streams::new(0, "plan");
     let mut values = FieldValues::new(Estimator::Frame);
     let (start, mut calls) = (Instant::now(), 0);
     while calls < 3 || start.elapsed() < Duration::from_millis(100) {
-        let (manifold, field) = (model.manifold.as_ref(), model.field.as_ref());
-        values.evaluate(manifold, field, &numbers, x, &s, &probes)?;
+        values.evaluate(manifold, trial.net(), &numbers, x, &s, &probes)?;
         calls += 1;
     }
     Ok(start.elapsed().as_secs_f64() / f64::from(calls * x.len() as u32))

@@ -1,0 +1,167 @@
+//! What a user leaves open of a network and its training, chosen from the data; each default that
+//! methods share is here and nowhere else.
+
+use super::{NetChoices, NetSettings, TrainingChoices, TrainingSettings};
+use crate::manifold::{LogCoordinates, Manifold};
+use crate::mixture::KernelMixture;
+use crate::nn::{Activation, GRID_DIM};
+use crate::optim::Decay;
+
+/// The length scales of the data, as the leave-one-out likelihood of a kernel mixture sees them:
+/// unlike distances between neighbours they do not shrink with the number of points of a smooth
+/// density.
+pub(in crate::methods) struct Scales {
+    /// Below it lies a hundredth of the mass.
+    pub(in crate::methods) smallest: f64,
+    /// Below it lies a tenth of the mass.
+    pub(in crate::methods) small: f64,
+    /// The mass at bandwidths that a network without grids does not resolve in minutes.
+    pub(in crate::methods) fine_share: f64,
+}
+
+/// A network has grids if this share of the mass is at bandwidths below this one.
+const FINE: f64 = 1.5e-3;
+const FINE_SHARE: f64 = 0.3;
+/// Grids and their tables.
+const GRID_LEVELS: usize = 14;
+const GRID_ENTRIES: u32 = 16;
+
+impl Scales {
+    pub(in crate::methods) fn of(mixture: Option<&KernelMixture>) -> Self {
+        let Some(mixture) = mixture else {
+            return Self { smallest: 0.1, small: 0.1, fine_share: 0.0 };
+        };
+        let quantile = |share: f64| {
+            let mut below = 0.0;
+            for (bandwidth, weight) in mixture.bandwidths().iter().zip(mixture.weights()).rev() {
+                below += weight;
+                if below > share {
+                    return *bandwidth;
+                }
+            }
+            1.0
+        };
+        let fine = mixture.bandwidths().iter().zip(mixture.weights()).filter(|(b, _)| **b < FINE);
+        let fine_share = fine.map(|(_, weight)| weight).sum();
+        Self { smallest: quantile(0.01), small: quantile(0.1), fine_share }
+    }
+}
+
+/// The smallest time of a model of data that are smoothed by c. Noise of this variance costs
+/// d/2 log(1 + s_min/σ²) nats at the smallest scale σ; smoothing allows for it.
+pub(in crate::methods) fn smallest_time(scales: &Scales, smoothing: f64) -> f64 {
+    ((0.5 * smoothing).max(0.05) * scales.smallest.powi(2)).clamp(1e-10, 1e-3)
+}
+
+/// Steps that settings have before a budget of minutes is turned into steps.
+const UNPLANNED: u64 = 1_000_000;
+
+/// Steps in which the rate of a run of so many steps rises.
+pub(in crate::methods) fn warmup(steps: u64) -> u64 {
+    (steps / 50).min(500)
+}
+
+/// Gradient partitions of a batch with so many values and tangents. Matrix products of fewer than
+/// some 256 rows lose what more threads gain: in eight partitions a denoising step of 512 rows
+/// takes a quarter longer on two cores.
+pub(in crate::methods) fn partitions(stacked_rows: usize) -> usize {
+    match stacked_rows / 256 {
+        0..4 => 2,
+        4..8 => 4,
+        _ => 8,
+    }
+}
+
+/// What decides about a network.
+pub(in crate::methods) struct NetFacts<'a> {
+    pub(in crate::methods) manifold: &'a dyn Manifold,
+    pub(in crate::methods) scales: &'a Scales,
+    /// Whether there is a mixture that the scales come from.
+    pub(in crate::methods) has_mixture: bool,
+    /// Whether what is learned is a regression on targets, or a loss with a divergence, which is
+    /// noisy at high frequencies.
+    pub(in crate::methods) is_regression: bool,
+    /// Whether grids of learned features may be chosen.
+    pub(in crate::methods) may_have_grids: bool,
+}
+
+impl NetFacts<'_> {
+    /// Whether the network has grids of learned features.
+    pub(in crate::methods) fn has_grids(&self, choices: &NetChoices) -> bool {
+        choices.grid_levels.map_or_else(
+            || {
+                self.may_have_grids
+                    && self.manifold.ambient_dim() <= GRID_DIM
+                    && self.scales.fine_share > FINE_SHARE
+            },
+            |levels| levels > 0,
+        )
+    }
+
+    /// The network with every open choice made.
+    pub(in crate::methods) fn resolve(&self, choices: &NetChoices) -> NetSettings {
+        let (has_grids, choices) = (self.has_grids(choices), choices.clone());
+        let log_coordinates =
+            choices.log_coordinates.unwrap_or_else(|| LogCoordinates::new(self.manifold).is_some());
+        let highest = if self.is_regression { 1e4 } else { 50.0 };
+        let fourier_max =
+            if has_grids { 8.0 } else { (1.0 / self.scales.small).clamp(4.0, highest) };
+        let features = match fourier_max {
+            _ if has_grids => 16,
+            // On hyperbolic space, where the implicit loss is trained, a few help; elsewhere
+            // without the kernel they were not tried.
+            _ if !self.is_regression && log_coordinates => 64,
+            _ if !self.has_mixture || !self.is_regression => 0,
+            f if f < 50.0 => 64,
+            f if f < 500.0 => 128,
+            _ => 256,
+        };
+        NetSettings {
+            depth: choices.depth.unwrap_or(if has_grids { 3 } else { 4 }),
+            width: choices.width.unwrap_or(256),
+            activation: choices.activation.unwrap_or(Activation::Swish),
+            residual: choices.residual.unwrap_or(false),
+            actnorm: choices.actnorm.unwrap_or(!self.is_regression),
+            log_coordinates,
+            time_pairs: choices.time_pairs.unwrap_or(4),
+            fourier: choices.fourier.unwrap_or(features),
+            fourier_max: choices.fourier_max.unwrap_or(fourier_max),
+            grid_levels: choices.grid_levels.unwrap_or(if has_grids { GRID_LEVELS } else { 0 }),
+            grid_max: choices.grid_max.unwrap_or(1.0 / self.scales.smallest),
+            grid_entries: choices.grid_entries.unwrap_or(GRID_ENTRIES),
+            inverse_noise: choices.inverse_noise.unwrap_or(true),
+            zero_output: choices.zero_output.unwrap_or(true),
+        }
+    }
+}
+
+/// The training loop with every open choice made: where the rate is open it is `rate`, and a row of
+/// the batch has so many tangents.
+pub(in crate::methods) fn training(
+    choices: &TrainingChoices,
+    rate: f64,
+    tangents: usize,
+) -> TrainingSettings {
+    let batch = choices.batch.unwrap_or(512);
+    // Steps that are given count; the minutes beside them are those of the run that found them.
+    let (steps, minutes) = match choices.steps {
+        Some(steps) => (steps, 0.0),
+        None => (UNPLANNED, choices.minutes.unwrap_or(5.0)),
+    };
+    TrainingSettings {
+        batch,
+        partitions: choices.partitions.unwrap_or(partitions(batch * (1 + tangents))),
+        steps,
+        minutes,
+        rate: choices.rate.unwrap_or(rate),
+        warmup: choices.warmup.unwrap_or(warmup(steps)),
+        decay: choices.decay.unwrap_or(Decay::Cosine),
+        weight_decay: choices.weight_decay.unwrap_or(0.0),
+        clip: choices.clip.unwrap_or(10.0),
+        ema: choices.ema.unwrap_or(0.999),
+        validations: choices.validations.unwrap_or(20),
+        validation_points: choices.validation_points.unwrap_or(500),
+        patience: choices.patience.unwrap_or(8),
+        checkpoint_seconds: choices.checkpoint_seconds.unwrap_or(20.0),
+    }
+}

@@ -1,0 +1,313 @@
+//! How a covector moves with the flow of a network: the gradient of ∇_g·v + ⟨α, v⟩.
+//!
+//! Where dY/ds = v(Y, s) and q_s is the density at Y_s, the covector α = ∇ log q_s(Y_s) obeys
+//! ⟨dα/ds, u⟩ = −D_u(∇_g·v + ⟨α, v⟩) for every tangent u, α held fixed on the right; and a change
+//! δv of the velocity changes log q by ∫ (∇_g·δv + ⟨α, δv⟩) ds along the path. Both need one
+//! scalar F = ∇_g·v + ⟨α, v⟩ with its gradients by the point and by the network's parameters.
+//!
+//! With an orthonormal frame e_k and M = Σ_k e_k (V e_k)ᵀ, the projection P where the metric is
+//! induced, F = Σ_ij M_ij ∂f_i/∂x_j + ⟨h + Mα, f⟩ for v = V P f. The network's reverse pass gives
+//! the derivative with M and h held fixed; what they add is a derivative of geometry alone, by
+//! central differences.
+
+use crate::error::SolveError;
+use crate::linalg::{axpy, dot};
+use crate::manifold::Manifold;
+use crate::network::solve_error;
+use crate::nn::{
+    Directions, FieldInput, InputGradient, Mlp, ShardCotangents, ShardValues, TrainWorkspace,
+};
+use crate::parallel;
+use crate::rows::Rows;
+
+/// Step of the central differences of geometry, relative to the size of a point: their error is
+/// of its square, that of rounding 1e-16 over it.
+const STEP: f64 = 1e-4;
+/// Rows that one thread differentiates at a time.
+const CHUNK: usize = 8;
+
+/// F and its gradients on a batch, with the buffers that they need.
+#[derive(Debug, Default)]
+pub(crate) struct Transport {
+    directions: Vec<f64>,
+    matrix: Vec<f64>,
+    cotangent: Vec<f64>,
+    values: Vec<f64>,
+    jacobian: Vec<f64>,
+    by_point: Vec<f64>,
+    by_time: Vec<f64>,
+    by_direction: Vec<f64>,
+    /// ∇_g·v, n.
+    pub(crate) divergence: Vec<f64>,
+    /// v as coefficients, P f, n × m.
+    pub(crate) velocity: Vec<f64>,
+    /// The gradient of F along the manifold, n × m.
+    pub(crate) gradient: Vec<f64>,
+    losses: Vec<f64>,
+}
+
+/// `matrix ← M` and `h ← h(x)`.
+fn geometry(manifold: &dyn Manifold, x: &[f64], matrix: &mut [f64], h: &mut [f64]) {
+    let (m, d) = (manifold.ambient_dim(), manifold.dim());
+    let mut frame = vec![0.0; d * m];
+    manifold.frame(x, &mut frame);
+    matrix.fill(0.0);
+    let mut moved = vec![0.0; m];
+    for e in frame.chunks_exact(m) {
+        moved.copy_from_slice(e);
+        manifold.velocity(x, &mut moved);
+        for (row, e) in matrix.chunks_exact_mut(m).zip(e) {
+            axpy(*e, &moved, row);
+        }
+    }
+    manifold.mean_curvature(x, h);
+}
+
+/// Values that are computed on several shards at once, written where each row belongs.
+struct Shared<'a>(std::sync::Mutex<(&'a mut [f64], &'a mut [f64])>);
+
+impl Transport {
+    /// Evaluates the network at points `x`, times `s` and covectors `alpha` (n × m). The gradient
+    /// of Σ weight·F by the parameters is then in the workspace; F's parts and its gradient by the
+    /// points are in `self`.
+    pub(crate) fn eval(
+        &mut self,
+        manifold: &dyn Manifold,
+        net: &Mlp<f32>,
+        x: Rows<'_>,
+        s: &[f64],
+        alpha: &[f64],
+        weight: f64,
+        workspace: &mut TrainWorkspace<f32>,
+    ) -> Result<(), SolveError> {
+        let (n, m) = (x.len(), manifold.ambient_dim());
+        self.resize(n, m);
+        for (i, row) in self.directions.chunks_exact_mut(m * m).enumerate() {
+            let (matrix, c) = (i * m * m..(i + 1) * m * m, i * m..(i + 1) * m);
+            for (j, e) in row.chunks_exact_mut(m).enumerate() {
+                e.fill(0.0);
+                e[j] = 1.0;
+            }
+            let (matrix, h) = (&mut self.matrix[matrix], &mut self.cotangent[c]);
+            geometry(manifold, x.row(i), matrix, h);
+            // h + Mα
+            for (h, row) in h.iter_mut().zip(matrix.chunks_exact(m)) {
+                *h += dot(row, &alpha[i * m..(i + 1) * m]);
+            }
+        }
+        let directions = Directions { per_row: m, e: &self.directions, e_s: &[] };
+        let input = FieldInput { x, s, directions };
+        let (matrix, cotangent) = (&self.matrix, &self.cotangent);
+        let shared = Shared(std::sync::Mutex::new((&mut self.values[..], &mut self.jacobian[..])));
+        let loss = |values: ShardValues<'_>, out: ShardCotangents<'_>| {
+            let first = values.first_row;
+            {
+                let mut kept = shared.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                kept.0[first * m..(first + values.rows) * m].copy_from_slice(values.a);
+                kept.1[first * m * m..(first + values.rows) * m * m].copy_from_slice(values.jvp);
+            }
+            for r in 0..values.rows {
+                let (row, at) = (first + r, r * m * m);
+                let matrix = &matrix[row * m * m..(row + 1) * m * m];
+                let c = &cotangent[row * m..(row + 1) * m];
+                let mut total = dot(c, &values.a[r * m..(r + 1) * m]);
+                for j in 0..m {
+                    for i in 0..m {
+                        let of_jvp = at + j * m + i;
+                        total += matrix[i * m + j] * values.jvp[of_jvp];
+                        out.jvp[of_jvp] = weight * matrix[i * m + j];
+                    }
+                }
+                out.loss[r] = weight * total;
+                for (out, c) in out.a[r * m..(r + 1) * m].iter_mut().zip(c) {
+                    *out = weight * c;
+                }
+            }
+        };
+        let by_inputs = InputGradient {
+            x: &mut self.by_point,
+            s: &mut self.by_time,
+            e: &mut self.by_direction,
+        };
+        net.loss_gradient(input, &loss, workspace, &mut self.losses, Some(by_inputs))
+            .map_err(solve_error)?;
+        self.finish(manifold, x, alpha, weight)
+    }
+
+    fn resize(&mut self, n: usize, m: usize) {
+        for (buffer, size) in [
+            (&mut self.directions, n * m * m),
+            (&mut self.matrix, n * m * m),
+            (&mut self.jacobian, n * m * m),
+            (&mut self.by_direction, n * m * m),
+            (&mut self.cotangent, n * m),
+            (&mut self.values, n * m),
+            (&mut self.by_point, n * m),
+            (&mut self.velocity, n * m),
+            (&mut self.gradient, n * m),
+            (&mut self.by_time, n),
+            (&mut self.divergence, n),
+            (&mut self.losses, n),
+        ] {
+            buffer.resize(size, 0.0);
+        }
+    }
+
+    /// Divergence, velocity and gradient from what the network said.
+    fn finish(
+        &mut self,
+        manifold: &dyn Manifold,
+        x: Rows<'_>,
+        alpha: &[f64],
+        weight: f64,
+    ) -> Result<(), SolveError> {
+        let (m, d) = (manifold.ambient_dim(), manifold.dim());
+        self.velocity.copy_from_slice(&self.values);
+        for (i, x) in x.rows().enumerate() {
+            let own = i * m..(i + 1) * m;
+            manifold.project_tangent(x, &mut self.velocity[own.clone()]);
+            // F less ⟨α, v⟩ = ⟨Mα, f⟩.
+            let matrix = &self.matrix[i * m * m..(i + 1) * m * m];
+            let f = &self.values[own.clone()];
+            let along: f64 = matrix
+                .chunks_exact(m)
+                .zip(f)
+                .map(|(row, f)| f * dot(row, &alpha[own.clone()]))
+                .sum();
+            self.divergence[i] = self.losses[i] / weight - along;
+        }
+        let (values, jacobian, by_point) = (&self.values, &self.jacobian, &self.by_point);
+        parallel::for_each_chunk(&mut self.gradient, m, CHUNK, |first, chunk| {
+            let (mut frame, mut matrix, mut h) = (vec![0.0; d * m], vec![0.0; m * m], vec![0.0; m]);
+            for (r, gradient) in chunk.chunks_exact_mut(m).enumerate() {
+                let i = first + r;
+                let own = i * m..(i + 1) * m;
+                let (f, alpha) = (&values[own.clone()], &alpha[own.clone()]);
+                let jvp = &jacobian[i * m * m..(i + 1) * m * m];
+                let x = x.row(i);
+                let size = STEP * dot(x, x).sqrt().max(1.0);
+                // F as a function of the place where geometry is taken.
+                let mut at = |place: &[f64]| {
+                    geometry(manifold, place, &mut matrix, &mut h);
+                    let mut total = dot(&h, f);
+                    for (i, row) in matrix.chunks_exact(m).enumerate() {
+                        total += f[i] * dot(row, alpha);
+                        for (j, entry) in row.iter().enumerate() {
+                            total += entry * jvp[j * m + i];
+                        }
+                    }
+                    total
+                };
+                manifold.frame(x, &mut frame);
+                gradient.fill(0.0);
+                for e in frame.chunks_exact(m) {
+                    let (mut before, mut after) = (x.to_vec(), x.to_vec());
+                    axpy(-size, e, &mut before);
+                    axpy(size, e, &mut after);
+                    for place in [&mut before, &mut after] {
+                        manifold.project_point(place).map_err(SolveError::at(r, 0.0))?;
+                    }
+                    let mut slope = (at(&after) - at(&before)) / (2.0 * size);
+                    // The network's part, along the same motion.
+                    for ((after, before), g) in
+                        after.iter().zip(&before).zip(&by_point[own.clone()])
+                    {
+                        slope += (after - before) / (2.0 * size) * g / weight;
+                    }
+                    axpy(slope, e, gradient);
+                }
+            }
+            Ok(())
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::divergence::Estimator;
+    use crate::field::FieldValues;
+    use crate::manifold::parse;
+    use crate::nn::{Activation, NetConfig, TimeConditioning};
+    use crate::prior::default_prior;
+    use crate::rng::Streams;
+
+    /// F by the ordinary divergence, at one point.
+    fn value(manifold: &dyn Manifold, net: &Mlp<f32>, x: &[f64], alpha: &[f64]) -> f64 {
+        let mut values = FieldValues::new(Estimator::Frame);
+        let rows = Rows::new(x, x.len()).unwrap();
+        let probes = Streams::new(0, "none");
+        values.evaluate(manifold, net, &[0], rows, &[0.3], &probes).unwrap();
+        let mut moved = values.a.clone();
+        manifold.velocity(x, &mut moved);
+        values.div[0] + dot(alpha, &moved)
+    }
+
+    #[test]
+    fn the_gradient_is_that_of_the_divergence_and_the_product() {
+        for spec in [
+            "sphere:2",
+            "sphere:3",
+            "torus:2",
+            "so:3",
+            "hyperbolic:2",
+            "hyperbolic:2,metric=lorentz",
+            "euclidean:2",
+            "sphere:2*torus:1",
+        ] {
+            let manifold = parse(spec).unwrap();
+            let m = manifold.ambient_dim();
+            let config = NetConfig {
+                ambient_dim: m,
+                depth: 2,
+                width: 16,
+                activation: Activation::Swish,
+                time: TimeConditioning::Concat,
+                ..NetConfig::paper_torus(m)
+            };
+            let net = Mlp::<f32>::new(config, 3).unwrap();
+            let mut workspace = net.train_workspace(2);
+            let prior = default_prior(&manifold).unwrap();
+            let n = 5;
+            let (mut x, mut alpha) = (vec![0.0; n * m], vec![0.0; n * m]);
+            let streams = Streams::new(9, "transport");
+            for (i, (x, alpha)) in x.chunks_exact_mut(m).zip(alpha.chunks_exact_mut(m)).enumerate()
+            {
+                prior.sample(&mut streams.stream(i as u64, 0), x).unwrap();
+                streams.fill_normal(i as u64, 1, 0, alpha);
+                manifold.project_tangent(x, alpha);
+            }
+            let rows = Rows::new(&x, m).unwrap();
+            let mut transport = Transport::default();
+            let s = vec![0.3; n];
+            transport.eval(manifold.as_ref(), &net, rows, &s, &alpha, 0.7, &mut workspace).unwrap();
+            for (i, x) in rows.rows().enumerate() {
+                let (own, d) = (i * m..(i + 1) * m, manifold.dim());
+                let alpha = &alpha[own.clone()];
+                let mut frame = vec![0.0; d * m];
+                manifold.frame(x, &mut frame);
+                let plain = value(manifold.as_ref(), &net, x, &vec![0.0; m]);
+                let found = transport.divergence[i];
+                assert!(
+                    (found - plain).abs() < 1e-4 * (1.0 + plain.abs()),
+                    "{spec}: {found} {plain}"
+                );
+                for e in frame.chunks_exact(m) {
+                    let h = 3e-3;
+                    let at = |t: f64| {
+                        let mut place = x.to_vec();
+                        axpy(t, e, &mut place);
+                        manifold.project_point(&mut place).unwrap();
+                        value(manifold.as_ref(), &net, &place, alpha)
+                    };
+                    let slope =
+                        (8.0 * (at(h) - at(-h)) - (at(2.0 * h) - at(-2.0 * h))) / (12.0 * h);
+                    let found = dot(&transport.gradient[own.clone()], e);
+                    // Single precision over the step.
+                    let close = 2e-3 * (1.0 + slope.abs());
+                    assert!((found - slope).abs() < close, "{spec}: {found} {slope}");
+                }
+            }
+        }
+    }
+}
