@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::divergence::{Estimator, Probes};
 use crate::error::SolveError;
 use crate::linalg::{axpy, dot, scale};
-use crate::manifold::{LogCoordinates, Manifold};
+use crate::manifold::{Generators, LogCoordinates, Manifold};
 use crate::prior::Prior;
 use crate::rng::Streams;
 use crate::rows::Rows;
@@ -108,6 +108,44 @@ impl Field for InLogCoordinates {
             self.coordinates.apply(x, &mut moved[i * block..(i + 1) * block]);
         }
         self.field.eval(Rows::new(&seen, m)?, s, per_row, &moved, a, jvp)
+    }
+}
+
+/// Σ_k g_k V_k(x) for a field g of coefficients.
+#[derive(Clone, Debug)]
+pub struct Generated {
+    /// The coefficients g(x, s).
+    pub coefficients: Arc<dyn Field>,
+    /// The fields V_k.
+    pub generators: Generators,
+}
+
+impl Field for Generated {
+    fn eval(
+        &self,
+        x: Rows<'_>,
+        s: &[f64],
+        per_row: usize,
+        e: &[f64],
+        a: &mut [f64],
+        jvp: &mut [f64],
+    ) -> Result<(), SolveError> {
+        let m = x.width();
+        let (mut g, mut g_dot) = (vec![0.0; a.len()], vec![0.0; jvp.len()]);
+        self.coefficients.eval(x, s, per_row, e, &mut g, &mut g_dot)?;
+        let mut turned = vec![0.0; m];
+        for (i, x) in x.rows().enumerate() {
+            let g = &g[i * m..(i + 1) * m];
+            self.generators.apply(x, g, &mut a[i * m..(i + 1) * m]);
+            for k in i * per_row..(i + 1) * per_row {
+                let at = k * m..(k + 1) * m;
+                let out = &mut jvp[at.clone()];
+                self.generators.apply(x, &g_dot[at.clone()], out);
+                self.generators.apply(&e[at], g, &mut turned);
+                axpy(1.0, &turned, out);
+            }
+        }
+        Ok(())
     }
 }
 

@@ -4,7 +4,7 @@ use crate::divergence::{Estimator, Probes};
 use crate::error::SolveError;
 use crate::heat_kernel::TransitionKernel;
 use crate::linalg::{axpy, dot, scale, scratch};
-use crate::manifold::{LogCoordinates, Manifold};
+use crate::manifold::{Generators, LogCoordinates, Manifold};
 use crate::nn::{Directions, FieldInput, RowLoss, ShardCotangents, ShardValues};
 use crate::prior::Prior;
 use crate::rng::Streams;
@@ -39,10 +39,15 @@ pub struct LossBatch {
     base: Vec<f64>,
     /// Coordinates in which the network sees points, if not those of ℝᵐ.
     coordinates: Option<LogCoordinates>,
+    /// Fields that the network gives the coefficients of, if not the vector itself.
+    generators: Option<Generators>,
     /// Y_s and the directions' velocities in these coordinates.
     seen: (Vec<f64>, Vec<f64>),
     /// Directions and H for the implicit form.
     probes: Probes,
+    /// What the derivatives of coefficients along the directions are multiplied by, where there are
+    /// generators.
+    traced: Vec<f64>,
     /// What is subtracted from the divergence, n; implicit form. ∇_g·U₀, or its negative for a
     /// network that is added to 2U₀.
     prior_divergence: Vec<f64>,
@@ -60,6 +65,12 @@ impl LossBatch {
     #[must_use]
     pub fn with_coordinates(self, coordinates: Option<LogCoordinates>) -> Self {
         Self { coordinates, ..self }
+    }
+
+    /// The same with the network as coefficients of these fields.
+    #[must_use]
+    pub fn with_generators(self, generators: Option<Generators>) -> Self {
+        Self { generators, ..self }
     }
 
     /// The same for a network that is added to the prior's score.
@@ -84,6 +95,19 @@ impl LossBatch {
         match kind {
             LossKind::Implicit(estimator) => {
                 self.probes.fill(manifold, estimator, y, probes, 0, 0)?;
+                if let Some(generators) = &self.generators {
+                    // ∇_g·(Σ g_k V_k) = Σ_k V_k(g_k) = Σ_j Σ_k ⟨V_k, e_j⟩ e_j(g_k).
+                    self.traced.resize(self.probes.e.len(), 0.0);
+                    let block = (self.probes.per_row * m).max(1);
+                    let rows = self.probes.e.chunks_exact(block);
+                    let rows = rows.zip(self.traced.chunks_exact_mut(block)).zip(y.rows());
+                    for ((e, traced), y) in rows {
+                        for (e, traced) in e.chunks_exact(m).zip(traced.chunks_exact_mut(m)) {
+                            generators.transposed(y, e, traced);
+                        }
+                    }
+                    self.probes.h.fill(0.0);
+                }
                 self.prior_divergence.clear();
                 self.prior_divergence.extend(y.rows().map(|y| prior.drift_divergence(y)));
             }
@@ -161,29 +185,52 @@ impl LossBatch {
     ) {
         let (m, block) = (values.dim, values.per_row * values.dim);
         let mut tangent = scratch(m);
+        let traced = if self.generators.is_some() { &self.traced } else { &self.probes.e };
         for r in 0..values.rows {
             let row = values.first_row + r;
             let (weight, h) = (self.weight[row], &self.probes.h[row * m..(row + 1) * m]);
             let a = &values.a[r * m..(r + 1) * m];
-            let (e, jvp) = (
-                &self.probes.e[row * block..(row + 1) * block],
-                &values.jvp[r * block..(r + 1) * block],
-            );
-            tangent.copy_from_slice(a);
-            manifold.project_tangent(&self.y[row * m..(row + 1) * m], &mut tangent);
+            let (e, jvp) =
+                (&traced[row * block..(row + 1) * block], &values.jvp[r * block..(r + 1) * block]);
+            self.read(manifold, row, a, &mut tangent);
             if self.prior_score {
                 axpy(1.0, &self.base[row * m..(row + 1) * m], &mut tangent);
             }
             let div = self.probes.weight * dot(e, jvp) + dot(h, a) - self.prior_divergence[row];
             out.loss[r] = weight * (0.5 * dot(&tangent, &tangent) + div);
-            for j in 0..m {
-                // P is symmetric and idempotent: the gradient of ½|Pa|² is Pa; a score added to a
-                // is tangent.
-                out.a[r * m + j] = weight * (tangent[j] + h[j]);
+            // P is symmetric and idempotent: the gradient of ½|Pa|² is Pa; a score added to a is
+            // tangent.
+            let cotangent = &mut out.a[r * m..(r + 1) * m];
+            self.read_back(row, &tangent, cotangent);
+            for (out, h) in cotangent.iter_mut().zip(h) {
+                *out = weight * (*out + h);
             }
             for (out, e) in out.jvp[r * block..(r + 1) * block].iter_mut().zip(e) {
                 *out = weight * self.probes.weight * e;
             }
+        }
+    }
+
+    /// `out ←` the tangent vector that the network's numbers stand for.
+    fn read(&self, manifold: &dyn Manifold, row: usize, numbers: &[f64], out: &mut [f64]) {
+        let m = numbers.len();
+        let y = &self.y[row * m..(row + 1) * m];
+        if let Some(generators) = &self.generators {
+            generators.apply(y, numbers, out);
+        } else {
+            out.copy_from_slice(numbers);
+            manifold.project_tangent(y, out);
+        }
+    }
+
+    /// `out ←` the derivative by the network's numbers, from that by the tangent vector, tangent.
+    fn read_back(&self, row: usize, tangent: &[f64], out: &mut [f64]) {
+        let m = tangent.len();
+        match &self.generators {
+            Some(generators) => {
+                generators.transposed(&self.y[row * m..(row + 1) * m], tangent, out);
+            }
+            None => out.copy_from_slice(tangent),
         }
     }
 
@@ -198,16 +245,15 @@ impl LossBatch {
         for r in 0..values.rows {
             let row = values.first_row + r;
             let at = row * m..(row + 1) * m;
-            error.copy_from_slice(&values.a[r * m..(r + 1) * m]);
-            manifold.project_tangent(&self.y[at.clone()], &mut error);
+            self.read(manifold, row, &values.a[r * m..(r + 1) * m], &mut error);
             for (error, target) in error.iter_mut().zip(&self.target[at]) {
                 *error -= target;
             }
             let weight = self.weight[row];
             out.loss[r] = 0.5 * weight * dot(&error, &error);
-            for (out, error) in out.a[r * m..(r + 1) * m].iter_mut().zip(&error) {
-                *out = weight * error;
-            }
+            let cotangent = &mut out.a[r * m..(r + 1) * m];
+            self.read_back(row, &error, cotangent);
+            scale(weight, cotangent);
         }
     }
 }

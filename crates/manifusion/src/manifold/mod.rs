@@ -11,6 +11,7 @@
 
 mod differences;
 mod euclidean;
+mod generators;
 mod geodesic;
 mod hyperboloid;
 mod level_set;
@@ -29,6 +30,7 @@ use std::sync::Arc;
 
 pub(crate) use differences::mean_curvature as mean_curvature_by_differences;
 pub use euclidean::Euclidean;
+pub use generators::Generators;
 pub use geodesic::Geodesics;
 pub use hyperboloid::{Hyperboloid, Metric};
 pub use level_set::{Constraints, Expressions, LevelSet, Real};

@@ -8,11 +8,14 @@ mod kernel;
 mod moser;
 pub mod network;
 mod parametric;
+mod rcnf;
 pub mod rdm;
 mod references;
 mod rfm;
+mod rsgm;
 pub(crate) mod settings;
 pub mod stack;
+mod stereographic;
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -25,11 +28,18 @@ use thiserror::Error;
 pub use kernel::{Kernel, KernelMethod, KernelSettings, read_mixture, write_mixture};
 pub use moser::{Moser, MoserMethod, MoserModelChoices, MoserModelSettings};
 pub use parametric::{Parametric, ParametricMethod, ParametricSettings};
+pub use rcnf::{Rcnf, RcnfMethod, RcnfModelChoices, RcnfModelSettings};
 pub use rdm::Rdm;
 pub use references::Reference;
 pub use rfm::{FlowTimes, Rfm, RfmMethod, RfmModelChoices, RfmModelSettings};
+pub use rsgm::{
+    Noising, Rsgm, RsgmMethod, RsgmModelChoices, RsgmModelSettings, ScoreForm, ScoreLoss,
+};
 pub use settings::Setting;
 pub use stack::Stack;
+pub use stereographic::{
+    Stereographic, StereographicMethod, StereographicModelChoices, StereographicModelSettings,
+};
 
 use crate::checkpoint::CheckpointError;
 use crate::density::Density;
@@ -52,7 +62,10 @@ pub static METHODS: &[&dyn Method] = &[
     &KernelMethod,
     &ParametricMethod::VMF,
     &ParametricMethod::KENT,
+    &RsgmMethod::NEW,
+    &StereographicMethod::NEW,
     &MoserMethod::NEW,
+    &RcnfMethod::NEW,
     &RfmMethod::NEW,
 ];
 

@@ -15,7 +15,8 @@ pub use smoothing::Smoothing;
 
 use crate::error::{ShapeError, SolveError};
 use crate::heat_kernel::check_time;
-use crate::manifold::{Family, Manifold, Metric};
+use crate::linalg::scale;
+use crate::manifold::{Family, Geodesics, Manifold, Metric};
 use crate::parallel;
 use crate::prior::{Prior, check_width};
 use crate::rng::Streams;
@@ -30,6 +31,12 @@ pub enum PathChoice {
     Exact,
     /// Stratonovich–Heun with this many steps.
     Heun {
+        /// Steps from 0 to each row's own s.
+        steps: usize,
+    },
+    /// A geodesic random walk with this many steps, for noise without drift where geodesics are
+    /// known.
+    GeodesicWalk {
         /// Steps from 0 to each row's own s.
         steps: usize,
     },
@@ -50,6 +57,10 @@ enum Scheme {
     Heun {
         steps: usize,
         max_step: f64,
+    },
+    Walk {
+        steps: usize,
+        geodesics: Geodesics,
     },
 }
 
@@ -82,11 +93,21 @@ impl NoisingPath {
                 manifold: manifold.name(),
                 hint: "use Heun steps",
             })?),
-            PathChoice::Heun { steps: 0 } => {
+            PathChoice::Heun { steps: 0 } | PathChoice::GeodesicWalk { steps: 0 } => {
                 let expected = "at least one is needed";
                 return Err(SolveError::Setting { name: "steps", value: 0.0, expected });
             }
             PathChoice::Heun { steps } => Scheme::Heun { steps, max_step: f64::INFINITY },
+            PathChoice::GeodesicWalk { steps } => {
+                let geodesics = Geodesics::new(manifold.as_ref())
+                    .filter(|_| prior.is_driftless() && manifold.metric_is_induced());
+                let geodesics = geodesics.ok_or_else(|| SolveError::Unsupported {
+                    what: "a geodesic random walk",
+                    manifold: manifold.name(),
+                    hint: "use Heun steps",
+                })?;
+                Scheme::Walk { steps, geodesics }
+            }
         };
         Ok(Self { manifold, prior, scheme })
     }
@@ -146,6 +167,12 @@ impl NoisingPath {
                     let finite = smoothing.map(|smoothing| smoothing.finite_times());
                     noise.apply_rows(streams, row, times, finite.as_deref(), chunk);
                 }
+                Scheme::Walk { steps, geodesics } => {
+                    if let Some(smoothing) = smoothing {
+                        smoothing.displace(self.manifold.as_ref(), row, chunk)?;
+                    }
+                    self.walk_geodesics(*steps, geodesics, streams, row, times, chunk);
+                }
                 Scheme::Heun { steps, max_step } => {
                     if let Some(smoothing) = smoothing {
                         smoothing.displace(self.manifold.as_ref(), row, chunk)?;
@@ -157,6 +184,28 @@ impl NoisingPath {
             smoothing
                 .map_or(Ok(()), |smoothing| smoothing.draw_prior(self.prior.as_ref(), row, chunk))
         })
+    }
+
+    fn walk_geodesics(
+        &self,
+        steps: usize,
+        geodesics: &Geodesics,
+        streams: &Streams,
+        first_row: u64,
+        times: &[f64],
+        chunk: &mut [f64],
+    ) {
+        let m = self.manifold.ambient_dim();
+        let mut z = vec![0.0; m];
+        for (i, (y, s)) in chunk.chunks_exact_mut(m).zip(times).enumerate() {
+            let size = (s / steps as f64).sqrt();
+            for step in 0..steps {
+                streams.fill_normal(first_row + i as u64, step as u64, 0, &mut z);
+                self.manifold.project_tangent(y, &mut z);
+                scale(size, &mut z);
+                geodesics.exp(y, &z);
+            }
+        }
     }
 
     fn walk(

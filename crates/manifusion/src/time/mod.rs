@@ -3,12 +3,14 @@
 //! The bound's integrand is I = ℓ(s)/q(s), s ~ q \[eq:ct-elbo-time2\]; q only changes its variance.
 
 mod layer;
+mod schedule;
 mod sigmoidal_flow;
 mod uniform;
 
 use thiserror::Error;
 
 use crate::rng::Streams;
+pub use schedule::LinearSchedule;
 pub use sigmoidal_flow::{Draw, FlowConfig, SigmoidalFlow};
 pub use uniform::{LogUniform, Uniform};
 

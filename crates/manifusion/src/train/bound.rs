@@ -10,11 +10,11 @@ use super::{
 use crate::checkpoint::{Arrays, Checkpoint};
 use crate::density::Density;
 use crate::error::SolveError;
-use crate::field::{Field, InLogCoordinates, PriorScore, SumField};
+use crate::field::{Field, Generated, InLogCoordinates, PriorScore, SumField};
 use crate::flow_density::FlowOptions;
 use crate::heat_kernel::TransitionKernel;
 use crate::loss::{LossBatch, LossKind};
-use crate::manifold::{LogCoordinates, Manifold};
+use crate::manifold::{Generators, LogCoordinates, Manifold};
 use crate::model::Diffusion;
 use crate::nn::{FieldInput, Mlp, NetConfig, TrainWorkspace};
 use crate::optim::{Adam, AdamConfig, Schedule};
@@ -35,6 +35,10 @@ pub struct TrainConfig {
     pub path: PathChoice,
     /// Proposal of times.
     pub times: TimeSampling,
+    /// How much the times of a batch count.
+    pub weighting: Weighting,
+    /// Whether the network gives coefficients of divergence-free fields, where these are known.
+    pub generators: bool,
     /// Smallest noising time of the model.
     pub s_min: f64,
     /// T.
@@ -60,6 +64,17 @@ pub struct TrainConfig {
     /// Gradient partitions: parts of a batch whose gradients threads can compute side by side. Part
     /// of the arithmetic, so that results do not depend on the number of threads.
     pub partitions: usize,
+}
+
+/// How much the times of a batch count in the loss.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Weighting {
+    /// As in the bound: by 1/q(s), whatever times are drawn.
+    #[default]
+    Bound,
+    /// By the variance 1 − e^{−s} of the noise, as drawn: the usual weights of denoising score
+    /// matching.
+    NoiseVariance,
 }
 
 impl TrainConfig {
@@ -182,6 +197,7 @@ impl Bound {
         let driftless = prior.is_driftless();
         let coordinates =
             config.log_coordinates.then(|| LogCoordinates::new(manifold.as_ref())).flatten();
+        let generators = config.generators.then(|| Generators::new(manifold.as_ref())).flatten();
         Ok(Self {
             manifold,
             prior,
@@ -191,6 +207,7 @@ impl Bound {
             data,
             batch: LossBatch::new(n, m)
                 .with_coordinates(coordinates)
+                .with_generators(generators)
                 .with_prior_score(config.prior_score && !driftless),
             picks: vec![0; n],
             y0: vec![0.0; n * m],
@@ -214,6 +231,7 @@ impl Bound {
             s_min: self.config.s_min,
             t_end: self.config.t_end,
             log_coordinates: self.config.log_coordinates,
+            generators: self.config.generators,
             prior_score: self.config.prior_score,
         }
         .assemble()
@@ -285,8 +303,12 @@ impl Objective for Bound {
                 *time = smoothing.draw(*point, around.stream(i as u64, 0).uniform());
             }
         }
-        for (weight, log_q) in self.batch.weight.iter_mut().zip(&self.log_q) {
-            *weight = (-log_q).exp() / n as f64;
+        for (i, weight) in self.batch.weight.iter_mut().enumerate() {
+            let of_time = match self.config.weighting {
+                Weighting::Bound => (-self.log_q[i]).exp(),
+                Weighting::NoiseVariance => -(-self.batch.s[i]).exp_m1(),
+            };
+            *weight = of_time / n as f64;
         }
         let noise = Streams::new(seed, "train-noise").part(step);
         let displaced = around.part(0);
@@ -388,6 +410,8 @@ pub struct ModelParts {
     pub t_end: f64,
     /// Whether the network sees logarithms of points of hyperbolic space.
     pub log_coordinates: bool,
+    /// Whether the network gives coefficients of divergence-free fields, where these are known.
+    pub generators: bool,
     /// Whether the network is added to the prior's score.
     pub prior_score: bool,
 }
@@ -400,6 +424,11 @@ impl ModelParts {
             self.log_coordinates.then(|| LogCoordinates::new(manifold.as_ref())).flatten();
         let net: Arc<dyn Field> = match coordinates {
             Some(coordinates) => Arc::new(InLogCoordinates { field: net, coordinates }),
+            None => net,
+        };
+        let generators = self.generators.then(|| Generators::new(manifold.as_ref())).flatten();
+        let net: Arc<dyn Field> = match generators {
+            Some(generators) => Arc::new(Generated { coefficients: net, generators }),
             None => net,
         };
         let field: Arc<dyn Field> = if self.prior_score && !prior.is_driftless() {

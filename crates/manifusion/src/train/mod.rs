@@ -15,7 +15,7 @@ use crate::nn::{FieldInput, Mlp, NetConfig, NnError, TrainWorkspace};
 use crate::optim::{Adam, AdamConfig, Ema, OptimError, Schedule, clip_norm};
 use crate::time::TimeError;
 
-pub use bound::{Bound, ModelParts, TrainConfig, Trainer};
+pub use bound::{Bound, ModelParts, TrainConfig, Trainer, Weighting};
 pub use network_run::{
     Learner, LoopSettings, MetricsRow, NetworkRun, Outcome, VALIDATION_TOLERANCE,
 };
@@ -244,6 +244,11 @@ impl<O: Objective> NetworkTrainer<O> {
     /// What the network learns.
     pub fn objective(&self) -> &O {
         &self.objective
+    }
+
+    /// What the network learned, without the network.
+    pub(crate) fn into_objective(self) -> O {
+        self.objective
     }
 
     /// The network with its present weights.

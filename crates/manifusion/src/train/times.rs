@@ -3,7 +3,7 @@
 use super::TrainError;
 use crate::optim::{Adam, AdamConfig};
 use crate::rng::Streams;
-use crate::time::{Draw, FlowConfig, LogUniform, Proposal, SigmoidalFlow, Uniform};
+use crate::time::{Draw, FlowConfig, LinearSchedule, LogUniform, Proposal, SigmoidalFlow, Uniform};
 
 /// How training times are drawn.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -12,6 +12,13 @@ pub enum TimeSampling {
     Uniform,
     /// Uniform in log s: near the optimum for concentrated data.
     LogUniform,
+    /// Uniform in the clock of a linear noise schedule.
+    Schedule {
+        /// β at 0.
+        beta_min: f64,
+        /// β at 1.
+        beta_max: f64,
+    },
     /// A deep sigmoidal flow that lowers the estimator's second moment as it goes.
     Learned(LearnedTimes),
 }
@@ -69,6 +76,9 @@ impl Times {
         Ok(match sampling {
             TimeSampling::Uniform => Self::Fixed(Box::new(Uniform::new(s_min, t_end)?)),
             TimeSampling::LogUniform => Self::Fixed(Box::new(LogUniform::new(s_min, t_end)?)),
+            TimeSampling::Schedule { beta_min, beta_max } => {
+                Self::Fixed(Box::new(LinearSchedule::new(beta_min, beta_max, s_min, t_end)?))
+            }
             TimeSampling::Learned(settings) => {
                 let flow = SigmoidalFlow::new(settings.flow, s_min, t_end, seed)?;
                 let adam = Adam::new(AdamConfig::default(), flow.params().len())?;

@@ -2,7 +2,9 @@
 
 use manifusion::optim::{Adam, AdamConfig};
 use manifusion::rng::Streams;
-use manifusion::time::{Draw, FlowConfig, LogUniform, Proposal, SigmoidalFlow, TimeError, Uniform};
+use manifusion::time::{
+    Draw, FlowConfig, LinearSchedule, LogUniform, Proposal, SigmoidalFlow, TimeError, Uniform,
+};
 
 const S_MIN: f64 = 1e-5;
 const T_END: f64 = 6.0;
@@ -207,4 +209,23 @@ fn settings_out_of_range_are_refused() {
     assert!(refused(FlowConfig { layers: 9, ..FlowConfig::default() }));
     assert!(refused(FlowConfig { units: 0, ..FlowConfig::default() }));
     assert!(refused(FlowConfig { floor: 1.0, ..FlowConfig::default() }));
+}
+
+/// Times of a noise schedule: a density of mass one, whose samples are those of a uniform clock.
+#[test]
+fn a_linear_schedule_is_uniform_in_its_own_clock() {
+    let schedule = LinearSchedule::new(0.001, 11.999, S_MIN, T_END).unwrap();
+    let mass = integrate(|s| schedule.log_density(s).exp());
+    assert!((mass - 1.0).abs() < 1e-9, "{mass}");
+    // P(s ≤ sample(u)) = u.
+    for u in [0.01, 0.3, 0.9] {
+        let s = schedule.sample(u);
+        let below = integrate(|t| if t <= s { schedule.log_density(t).exp() } else { 0.0 });
+        assert!((below - u).abs() < 1e-2, "{u}: {below}");
+        let h = 1e-6;
+        let slope = (schedule.sample(u + h) - schedule.sample(u - h)) / (2.0 * h);
+        assert!((slope.ln() + schedule.log_density(s)).abs() < 1e-6, "{u}");
+    }
+    assert!((schedule.noise(1.0) - T_END).abs() < 1e-12);
+    assert!(LinearSchedule::new(2.0, 1.0, S_MIN, T_END).is_err());
 }

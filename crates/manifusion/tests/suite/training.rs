@@ -20,7 +20,7 @@ use manifusion::rng::Streams;
 use manifusion::rows::Rows;
 use manifusion::time::FlowConfig;
 use manifusion::train::{
-    FlowGradient, LearnedTimes, TimeSampling, TrainConfig, TrainError, Trainer,
+    FlowGradient, LearnedTimes, TimeSampling, TrainConfig, TrainError, Trainer, Weighting,
 };
 
 fn config(m: usize, t_end: f64, loss: LossKind, steps: u64) -> TrainConfig {
@@ -40,6 +40,8 @@ fn config(m: usize, t_end: f64, loss: LossKind, steps: u64) -> TrainConfig {
         loss,
         path: PathChoice::Auto,
         times: TimeSampling::LogUniform,
+        weighting: Weighting::Bound,
+        generators: false,
         s_min,
         log_coordinates: false,
         prior_score: true,

@@ -2,6 +2,7 @@
 //! the run. A method is then a [`Recipe`]: an objective and the density that a network stands for.
 
 mod automatic;
+mod diffusion;
 mod flow;
 mod plan;
 mod settings;
@@ -15,6 +16,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 
 pub(super) use automatic::{NetFacts, Scales, smallest_time, training, warmup};
+pub(super) use diffusion::FittedDiffusion;
 pub(super) use flow::{FittedFlow, TOLERANCE};
 pub(super) use settings::PRESET;
 pub use settings::{

@@ -61,7 +61,7 @@ fn first_family(manifold: &dyn Manifold) -> Family {
 
 /// The slowest rate at which the noise forgets where it started: half the first eigenvalue of the
 /// Laplacian, or the Ornstein–Uhlenbeck rate.
-fn forgetting_rate(manifold: &dyn Manifold) -> f64 {
+pub(in crate::methods) fn forgetting_rate(manifold: &dyn Manifold) -> f64 {
     match manifold.family() {
         Family::Sphere { dim } => 0.5 * dim as f64,
         Family::Product => manifold

@@ -1,10 +1,11 @@
 //! `rdm`: a Riemannian diffusion model.
 
 mod automatic;
-mod fitted;
 mod settings;
 
 use std::sync::Arc;
+
+pub(super) use automatic::forgetting_rate;
 
 pub use super::network::{NetChoices, NetSettings, Preset};
 pub use settings::{
@@ -12,18 +13,17 @@ pub use settings::{
     TrainChoices, TrainSettings,
 };
 
-use super::network::{NetworkMethod, PRESET, Recipe, RecipeRun};
+use super::network::{FittedDiffusion, NetworkMethod, PRESET, Recipe, RecipeRun};
 use super::references::RDM;
-use super::{FitError, Fitted, Geometry, MethodInfo, Request, Task, write_settings};
+use super::{FitError, Fitted, Geometry, MethodInfo, ModelFacts, Request, Task, write_settings};
 use crate::divergence::{Estimator, ProbeLaw};
 use crate::loss::LossKind;
 use crate::nn::Mlp;
 use crate::path::PathChoice;
 use crate::train::{
-    Bound, FlowGradient, LearnedTimes, SmoothingTimes, TimeSampling, TrainConfig, Trainer,
+    Bound, FlowGradient, LearnedTimes, ModelParts, SmoothingTimes, TimeSampling, TrainConfig,
+    Trainer, Weighting,
 };
-
-use fitted::FittedRdm;
 
 /// The recipe of this folder.
 #[derive(Debug)]
@@ -90,17 +90,40 @@ impl Recipe for RdmRecipe {
         net: Mlp<f32>,
         best_step: Option<u64>,
     ) -> Result<Arc<dyn Fitted>, FitError> {
-        let (geometry, settings) = (geometry.clone(), settings.clone());
-        Ok(Arc::new(FittedRdm::new(geometry, settings, net, best_step)))
+        let RdmSettings { model, net: shape, train, .. } = settings;
+        let Geometry { manifold, prior } = geometry.clone();
+        let parts = ModelParts {
+            manifold,
+            prior,
+            net: Arc::new(net.clone()),
+            s_min: model.s_min,
+            t_end: model.t_end,
+            log_coordinates: shape.log_coordinates,
+            generators: false,
+            prior_score: model.prior_score,
+        };
+        let facts = ModelFacts {
+            smoothing: Some(train.smoothing),
+            loss: Some(train.loss.name()),
+            s_min: Some(model.s_min),
+            t_end: Some(model.t_end),
+        };
+        let (info, diffusion, settings) = (&INFO, parts.assemble(), write_settings(settings)?);
+        Ok(Arc::new(FittedDiffusion { info, settings, net, best_step, diffusion, facts }))
     }
 
     fn proposal(bound: &Bound) -> Vec<[f64; 2]> {
-        const POINTS: usize = 200;
-        let proposal = bound.proposal();
-        let (s_min, t_end) = proposal.support();
-        let at = |i: usize| s_min * (t_end / s_min).powf(i as f64 / (POINTS - 1) as f64);
-        (0..POINTS).map(at).map(|s| [s, proposal.log_density(s).exp()]).collect()
+        proposal_curve(bound)
     }
+}
+
+/// q(s) of a bound on a grid, for plots.
+pub(super) fn proposal_curve(bound: &Bound) -> Vec<[f64; 2]> {
+    const POINTS: usize = 200;
+    let proposal = bound.proposal();
+    let (s_min, t_end) = proposal.support();
+    let at = |i: usize| s_min * (t_end / s_min).powf(i as f64 / (POINTS - 1) as f64);
+    (0..POINTS).map(at).map(|s| [s, proposal.log_density(s).exp()]).collect()
 }
 
 impl From<Rdm> for Request {
@@ -149,6 +172,8 @@ impl RdmSettings {
                 TimeProposal::LogUniform => TimeSampling::LogUniform,
                 TimeProposal::Learned => TimeSampling::Learned(learned),
             },
+            weighting: Weighting::Bound,
+            generators: false,
             s_min,
             t_end,
             log_coordinates: net.log_coordinates,

@@ -1,59 +1,37 @@
-//! A trained diffusion model.
+//! A trained network that is the score of a diffusion model.
 
 use std::sync::Arc;
 
 use serde_json::Value as Json;
 
-use super::{INFO, RdmSettings};
+use super::{TOLERANCE, network_files};
 use crate::density::Density;
 use crate::error::SolveError;
 use crate::flow_density::FlowOptions;
 use crate::likelihood::{BoundOptions, Bounds, bounds};
 use crate::manifold::Manifold;
-use crate::methods::network::{TOLERANCE, network_files};
 use crate::methods::{
-    FileMap, FitError, Fitted, Geometry, LikelihoodKind, LogDensities, MethodInfo, ModelFacts,
-    write_settings,
+    FileMap, FitError, Fitted, LikelihoodKind, LogDensities, MethodInfo, ModelFacts,
 };
 use crate::model::Diffusion;
 use crate::nn::Mlp;
 use crate::prior::Prior;
 use crate::rows::Rows;
 use crate::sample::{SampleOptions, sample};
-use crate::train::ModelParts;
 
-/// A trained diffusion model with everything that it is made of.
+/// A diffusion model with the network that it is made of.
 #[derive(Debug)]
-pub(super) struct FittedRdm {
-    settings: RdmSettings,
-    net: Mlp<f32>,
-    diffusion: Diffusion,
-    best_step: Option<u64>,
+pub(in crate::methods) struct FittedDiffusion {
+    pub(in crate::methods) info: &'static MethodInfo,
+    /// Settings, nothing left open.
+    pub(in crate::methods) settings: Json,
+    pub(in crate::methods) net: Mlp<f32>,
+    pub(in crate::methods) best_step: Option<u64>,
+    pub(in crate::methods) diffusion: Diffusion,
+    pub(in crate::methods) facts: ModelFacts,
 }
 
-impl FittedRdm {
-    pub(super) fn new(
-        geometry: Geometry,
-        settings: RdmSettings,
-        net: Mlp<f32>,
-        best_step: Option<u64>,
-    ) -> Self {
-        let model = &settings.model;
-        let parts = ModelParts {
-            manifold: geometry.manifold,
-            prior: geometry.prior,
-            net: Arc::new(net.clone()),
-            s_min: model.s_min,
-            t_end: model.t_end,
-            log_coordinates: settings.net.log_coordinates,
-            prior_score: model.prior_score,
-        };
-        let diffusion = parts.assemble();
-        Self { settings, net, diffusion, best_step }
-    }
-}
-
-impl Density for FittedRdm {
+impl Density for FittedDiffusion {
     fn manifold(&self) -> &Arc<dyn Manifold> {
         &self.diffusion.manifold
     }
@@ -67,13 +45,13 @@ impl Density for FittedRdm {
     }
 }
 
-impl Fitted for FittedRdm {
+impl Fitted for FittedDiffusion {
     fn info(&self) -> &'static MethodInfo {
-        &INFO
+        self.info
     }
 
     fn settings(&self) -> Result<Json, FitError> {
-        write_settings(&self.settings)
+        Ok(self.settings.clone())
     }
 
     fn files(&self) -> Result<FileMap, FitError> {
@@ -105,12 +83,6 @@ impl Fitted for FittedRdm {
     }
 
     fn facts(&self) -> ModelFacts {
-        let RdmSettings { model, train, .. } = &self.settings;
-        ModelFacts {
-            smoothing: Some(train.smoothing),
-            loss: Some(train.loss.name()),
-            s_min: Some(model.s_min),
-            t_end: Some(model.t_end),
-        }
+        self.facts
     }
 }
