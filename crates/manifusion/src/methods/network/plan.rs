@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 use rayon::prelude::*;
 
 use super::TrainingSettings;
-use crate::divergence::Estimator;
 use crate::error::SolveError;
-use crate::field::FieldValues;
+use crate::field::Field;
 use crate::methods::{FitError, Task};
-use crate::rng::Streams;
+use crate::nn::FieldInput;
+use crate::rows::Rows;
 use crate::train::{Learner, NetworkTrainer, Objective};
 
 /// Field evaluations that a point's likelihood takes in a trained model.
@@ -78,21 +78,25 @@ pub(super) fn plan<O: Objective>(
 }
 
 /// The time of one evaluation of the network with its exact divergence at one point, in a batch of
-/// many.
+/// many: at points of its last batch, along any directions.
 fn seconds_per_evaluation<O: Objective>(
     trial: &NetworkTrainer<O>,
     task: &Task,
 ) -> Result<f64, FitError> {
-    let (manifold, x) = (task.geometry.manifold.as_ref(), task.train.first_rows(128));
-    let numbers: Vec<usize> = (0..x.len()).collect();
-    // Any time that the network knows.
-    let s = vec![trial.objective().origin(0).1; x.len()];
-    let probes = Streams::new(0, "plan");
-    let mut values = FieldValues::new(Estimator::Frame);
+    const POINTS: usize = 128;
+    let per_row = task.geometry.manifold.dim();
+    let FieldInput { x, s, .. } = trial.objective().input()?;
+    let (m, n) = (x.width(), x.len().min(POINTS));
+    let (x, s) = (Rows::new(&x.as_slice()[..n * m], m)?, &s[..n]);
+    let mut e = vec![0.0; n * per_row * m];
+    for (k, e) in e.chunks_exact_mut(m).enumerate() {
+        e[k % m] = 1.0;
+    }
+    let (mut a, mut jvp) = (vec![0.0; n * m], vec![0.0; n * per_row * m]);
     let (start, mut calls) = (Instant::now(), 0);
     while calls < 3 || start.elapsed() < Duration::from_millis(100) {
-        values.evaluate(manifold, trial.net(), &numbers, x, &s, &probes)?;
+        Field::eval(trial.net(), x, s, per_row, &e, &mut a, &mut jvp)?;
         calls += 1;
     }
-    Ok(start.elapsed().as_secs_f64() / f64::from(calls * x.len() as u32))
+    Ok(start.elapsed().as_secs_f64() / f64::from(calls * n as u32))
 }
