@@ -111,6 +111,10 @@ impl Fitted for FittedRdm {
         bounds(&self.diffusion, x, options).map(Some)
     }
 
+    fn parameters(&self) -> Option<usize> {
+        Some(self.net.params().len())
+    }
+
     fn facts(&self) -> ModelFacts {
         let RdmSettings { model, train, .. } = &self.settings;
         ModelFacts {
