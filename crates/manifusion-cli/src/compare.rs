@@ -53,7 +53,7 @@ pub(crate) fn run(args: &Args) -> Result<End> {
     let drawn = draw(&found, out)?;
     if output.json {
         output.line(&serde_json::to_string(&found)?)?;
-    } else {
+    } else if !found.methods.is_empty() {
         output.line(&found.to_string())?;
     }
     let place = out.display();

@@ -79,7 +79,7 @@ pub fn draw_comparison(title: &str, methods: &[ComparedMethod], width: u32) -> R
         draw_difference(&mut svg, &difference, y, method);
     }
     captions(&mut svg, [&nll, &difference], methods);
-    let layout_height = TOP + height + 84.0;
+    let layout_height = TOP + height + 62.0;
     let title = format!("Comparison: {title}");
     Picture::new(svg, &title, layout_height, width)
 }
@@ -91,8 +91,12 @@ fn captions(svg: &mut Svg, panels: [&Panel; 2], methods: &[ComparedMethod]) {
         0 | 1 => String::from("one seed"),
         seeds => format!("mean ± std of {seeds} seeds"),
     };
+    let unit = match seeds {
+        0 | 1 => "nats per point; lower is better",
+        _ => "nats per point; lower is better; small dots: single seeds",
+    };
     let headings = [
-        (format!("test NLL, {spread}"), "nats per point; lower is better"),
+        (format!("test NLL, {spread}"), unit),
         (String::from("difference to the best, ± 2 paired s.e."), "nats per point"),
     ];
     for (panel, (heading, unit)) in panels.into_iter().zip(headings) {

@@ -146,6 +146,10 @@ fn first_repeated<T: PartialEq>(values: &[T]) -> Option<&T> {
 
 /// Two plans as one: methods and seeds of both, and an error where they differ otherwise.
 pub(super) fn merged(path: &Path, before: &Json, now: &Json) -> Result<Json, RunError> {
+    if let Some(key) = [METHODS_KEY, SPLITS_KEY].iter().find(|key| !before[**key].is_object()) {
+        let problem = format!("it has no section {key}; choose another --out");
+        return Err(RunError::Content { path: path.join(FILE), problem });
+    }
     let (all, known) = (with_entries_of(now, before), with_entries_of(before, now));
     match first_difference("", &known, &all) {
         None => Ok(all),

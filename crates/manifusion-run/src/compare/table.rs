@@ -215,27 +215,23 @@ impl Comparison {
     /// What all rows have in common, in a sentence.
     fn caption(&self) -> String {
         let text = |text: &Option<String>| text.clone().unwrap_or_else(|| String::from("-"));
-        let numbers = |values: Vec<usize>| match (values.iter().min(), values.iter().max()) {
-            (Some(least), Some(most)) if least == most => least.to_string(),
-            (Some(least), Some(most)) => format!("{least} to {most}"),
-            _ => String::from("-"),
+        let counted = |values: &[usize], what: &str| {
+            let (least, most) = (values.iter().min()?, values.iter().max()?);
+            let number =
+                if least == most { most.to_string() } else { format!("{least} to {most}") };
+            Some(format!("{number} {what}{}", if *most == 1 { "" } else { "s" }))
         };
-        let plural = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
         let threads: Vec<usize> = self.methods.iter().filter_map(|row| row.threads).collect();
-        let left = match self.runs_left {
-            0 => String::new(),
-            left => format!("; {} still to be made", plural(left, "run")),
-        };
-        format!(
-            "{} on {}: {} with {} test points; NLL in nats per point (measure: {}), times with {} \
-             thread(s){left}.",
-            text(&self.dataset),
-            text(&self.manifold),
-            plural(self.seeds.len(), "seed"),
-            numbers(self.test_points.clone()),
-            text(&self.measure),
-            numbers(threads)
-        )
+        let mut parts = vec![format!("{} on {}", text(&self.dataset), text(&self.manifold))];
+        parts.extend(counted(&[self.seeds.len()], "seed"));
+        parts.extend(counted(&self.test_points, "test point"));
+        parts.push(format!("NLL in nats per point (measure: {})", text(&self.measure)));
+        parts.extend(counted(&threads, "thread").map(|threads| format!("times with {threads}")));
+        if self.runs_left > 0 {
+            parts
+                .extend(counted(&[self.runs_left], "run").map(|n| format!("{n} still to be made")));
+        }
+        parts.join("; ")
     }
 
     /// What rows have to say beside their numbers.
