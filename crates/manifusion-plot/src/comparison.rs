@@ -36,8 +36,8 @@ const TIED: &str = "#e4eef8";
 const TOP: f64 = 104.0;
 
 /// Draws methods in the given order from the top: on the left mean, standard deviation and single
-/// seeds of the NLL, on the right the differences to the best with two standard errors. Numbers that
-/// are not finite stand as a word at the right edge.
+/// seeds of the NLL, on the right the differences to the best with two standard errors. Numbers
+/// that are not finite stand as a word at the right edge.
 pub fn draw_comparison(title: &str, methods: &[ComparedMethod], width: u32) -> Result<Picture> {
     if methods.is_empty() {
         let needs = "methods with a result";

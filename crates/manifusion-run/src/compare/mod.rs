@@ -2,9 +2,9 @@
 //! table of it all.
 //!
 //! A comparison's folder has `plan.json` (what was asked for), `runs/METHOD-seedN` (the runs),
-//! `results/METHOD-seedN.json` (what came of each) and `comparison.*` (the table). The table is made
-//! from the results alone ([`read_results`], [`Comparison::of`]); a run with a result is not made
-//! again, and one that was killed goes on.
+//! `results/METHOD-seedN.json` (what came of each) and `comparison.*` (the table). The table is
+//! made from the results alone ([`read_results`], [`Comparison::of`]); a run with a result is not
+//! made again, and one that was killed goes on.
 
 mod plan;
 mod result;
@@ -30,8 +30,8 @@ const RUNS: &str = "runs";
 
 /// Makes the runs of a plan that a folder does not have yet, several side by side, and the table of
 /// all of them. `remark` gets what a user should know, in sentences, and a line for every run that
-/// ended. A watch that stops it leaves what is done; the same call goes on, and what is left then is
-/// [`Comparison::runs_left`].
+/// ended. A watch that stops it leaves what is done; the same call goes on, and what is left then
+/// is [`Comparison::runs_left`].
 pub fn compare(
     plan: &Plan,
     out: &Path,
@@ -139,8 +139,8 @@ struct Workers<'a> {
 }
 
 impl Workers<'_> {
-    /// Makes the runs, each in a pool of threads of its own. What a method cannot do is a result; an
-    /// error of anything else (a full disk) ends the work after the runs at hand.
+    /// Makes the runs, each in a pool of threads of its own. What a method cannot do is a result;
+    /// an error of anything else (a full disk) ends the work after the runs at hand.
     fn work(&self, open: VecDeque<(String, u64)>) -> Result<(), RunError> {
         if open.is_empty() {
             return Ok(());

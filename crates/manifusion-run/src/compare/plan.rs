@@ -93,8 +93,8 @@ impl Plan {
     }
 
     /// What the runs depend on, as the folder keeps it. The data are read, which also finds what is
-    /// wrong with them before anything runs; `remark` gets what is to be known of those of the first
-    /// seed.
+    /// wrong with them before anything runs; `remark` gets what is to be known of those of the
+    /// first seed.
     pub(super) fn record(&self, remark: &dyn Fn(&str)) -> Result<Json, RunError> {
         let first = self.choices(&self.methods[0], self.seeds[0])?;
         let data = Data::load(&first)?;

@@ -427,10 +427,11 @@ impl<'a> OfMethod<'a> {
 }
 
 /// The mean over seeds of NLL minus the other's NLL, on the seeds that both have, and its standard
-/// error. Differences are paired point by point within a seed; with d̄_s and se_s their mean and its
-/// standard error in seed s of S, and b the standard deviation of the d̄_s, the variance of the mean
-/// is the larger of Σ se_s²/S² and b²/S: points alone, or points and what trainings of different
-/// seeds differ by (the moment estimate of a random effect of the seed, which is not negative).
+/// error. Differences are paired point by point within a seed; with d̄_s and se_s their mean and
+/// its standard error in seed s of S, and b the standard deviation of the d̄_s, the variance of the
+/// mean is the larger of Σ se_s²/S² and b²/S: points alone, or points and what trainings of
+/// different seeds differ by (the moment estimate of a random effect of the seed, which is not
+/// negative).
 fn difference(
     own: &[Option<&Measured>],
     other: &[Option<&Measured>],

@@ -267,14 +267,12 @@ fn other_arguments_are_refused_and_more_methods_are_not() {
 
 /// A file of ranges of rows with their parts.
 fn split_file(at: &Path, name: &str, ranges: &[(usize, usize, &str)]) -> PathBuf {
-    let mut text = String::from("row,part\n");
-    for (first, end, part) in ranges {
-        for row in *first..*end {
-            text += &format!("{row},{part}\n");
-        }
-    }
+    let lines = |(first, end, part): &(usize, usize, &str)| {
+        (*first..*end).map(|row| format!("{row},{part}\n")).collect::<String>()
+    };
     let path = at.join(name);
-    std::fs::write(&path, text).unwrap();
+    let text: String = ranges.iter().map(lines).collect();
+    std::fs::write(&path, format!("row,part\n{text}")).unwrap();
     path
 }
 

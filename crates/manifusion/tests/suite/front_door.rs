@@ -270,8 +270,8 @@ fn parameters_are_counted() {
     let mixture = Parametric { components: Some(3) };
     assert_eq!(count(mixture.vmf()).0, 3 * 3 + 2);
     assert_eq!(count(mixture.kent()).0, 3 * 5 + 2);
-    // 54 of the points are learned from: 3 coordinates each, a weight for the prior, and a bandwidth
-    // with its weight, here without weights of the centres' own.
+    // 54 of the points are learned from: 3 coordinates each, a weight for the prior, and a
+    // bandwidth with its weight, here without weights of the centres' own.
     let (kernel, model) = count(Kernel { local_weights: Some(false) }.into());
     assert_eq!(kernel, 54 * 3 + 1 + 2 * model.mixture().unwrap().bandwidths().len());
     // A network is the arrays of its file.

@@ -186,7 +186,7 @@ fn a_list_of_rows_is_a_split() {
     train.sort_unstable();
     assert_eq!((train, &split.validation, &split.test), (vec![0, 1, 2], &vec![4], &vec![3]));
     assert_eq!((split.rows, split.test_in_train), (6, 1));
-    assert_eq!(split.settings.fractions, [0.6, 0.2, 0.2]);
+    assert_eq!(split.settings.fractions.map(|share| (5.0 * share).round() as usize), [3, 1, 1]);
     // The order of the list says nothing.
     let mut turned = list;
     turned.reverse();
