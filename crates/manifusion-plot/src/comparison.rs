@@ -117,7 +117,7 @@ fn captions(svg: &mut Svg, panels: [&Panel; 2], methods: &[ComparedMethod]) {
 }
 
 /// Colour of a tie, between that of the best and that of the others.
-const TIE: &str = "#7fb2dd";
+const TIE: &str = "#5a9bd4";
 
 fn colour(method: &ComparedMethod) -> &'static str {
     match (method.is_best, method.is_tie) {
@@ -168,7 +168,7 @@ fn draw_nll(svg: &mut Svg, panel: &Panel, y: f64, method: &ComparedMethod) {
         // Beside the bar, so that neither hides the other.
         let below = method.nll_of_seeds.iter().filter(|nll| nll.is_finite());
         let dots = below.map(|nll| panel.place(*nll, y + 0.28));
-        let style = format!("stroke=\"{}\" stroke-opacity=\"0.55\"", colour(method));
+        let style = format!("stroke=\"{}\" stroke-opacity=\"0.7\"", colour(method));
         svg.dots(dots, 5.0, &style);
     }
     bar(svg, panel, [method.nll, y], method.nll_std, colour(method));

@@ -268,11 +268,11 @@ fn other_arguments_are_refused_and_more_methods_are_not() {
 /// A file of ranges of rows with their parts.
 fn split_file(at: &Path, name: &str, ranges: &[(usize, usize, &str)]) -> PathBuf {
     let lines = |(first, end, part): &(usize, usize, &str)| {
-        (*first..*end).map(|row| format!("{row},{part}\n")).collect::<String>()
+        (*first..*end).map(|row| format!("{row},{part}")).collect::<Vec<_>>().join("\n")
     };
     let path = at.join(name);
-    let text: String = ranges.iter().map(lines).collect();
-    std::fs::write(&path, format!("row,part\n{text}")).unwrap();
+    let text: Vec<String> = ranges.iter().map(lines).collect();
+    std::fs::write(&path, format!("row,part\n{}\n", text.join("\n"))).unwrap();
     path
 }
 
