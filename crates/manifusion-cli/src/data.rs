@@ -63,6 +63,29 @@ impl DataArgs {
     }
 }
 
+/// Flags that say how data are divided.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct DivisionArgs {
+    /// Drop repeated rows before splitting.
+    #[arg(long)]
+    dedup: bool,
+    /// Keep rows with the same value in this column in one part of the split.
+    #[arg(long, value_name = "COLUMN")]
+    group_by: Option<String>,
+}
+
+impl DivisionArgs {
+    /// Overrides what a configuration says.
+    pub(crate) fn apply(&self, config: &mut Config) {
+        if self.dedup {
+            config.put("data.dedup", true);
+        }
+        if let Some(column) = &self.group_by {
+            config.put("data.group_by", column.as_str());
+        }
+    }
+}
+
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]

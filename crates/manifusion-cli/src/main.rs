@@ -1,7 +1,9 @@
 //! The `manifusion` command.
 
 mod check;
+mod cite;
 mod common;
+mod compare;
 mod data;
 mod demo;
 mod evaluate;
@@ -37,6 +39,8 @@ enum Command {
     Train(Box<train::Args>),
     /// Go on with a run that was stopped.
     Resume(train::ResumeArgs),
+    /// Compare methods over several seeds: one table and one picture.
+    Compare(Box<compare::Args>),
     /// Judge a trained model on its test points.
     Evaluate(evaluate::Args),
     /// Log-densities of the rows of a file.
@@ -49,6 +53,8 @@ enum Command {
     Report(plot::ReportArgs),
     /// What a run's folder holds.
     Info(info::Args),
+    /// What to cite for a run, as BibTeX.
+    Cite(cite::Args),
     /// Data sets: what there is, and what is in one.
     Data(data::Args),
     /// Run the numerical self-checks of a manifold.
@@ -69,12 +75,14 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::run(&args),
         Command::Train(args) => train::run(&args),
         Command::Resume(args) => train::resume(&args),
+        Command::Compare(args) => compare::run(&args),
         Command::Evaluate(args) => evaluate::run(&args),
         Command::Score(args) => score::run(&args),
         Command::Sample(args) => sample::run(&args),
         Command::Plot(args) => plot::run(&args),
         Command::Report(args) => plot::report(&args),
         Command::Info(args) => info::run(&args),
+        Command::Cite(args) => cite::run(&args),
         Command::Data(args) => data::run(&args),
         Command::Check(args) => check::run(&args),
     };

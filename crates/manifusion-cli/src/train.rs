@@ -10,7 +10,7 @@ use manifusion_run::{Choices, Config, Trained, resume as go_on, train};
 use serde_json::json;
 
 use crate::common::{Common, End, Output};
-use crate::data::DataArgs;
+use crate::data::{DataArgs, DivisionArgs};
 use crate::progress::duration;
 
 #[derive(clap::Args)]
@@ -26,12 +26,11 @@ pub(crate) struct Args {
     /// The form of the bound that is trained.
     #[arg(long, value_parser = names(Loss::NAMES))]
     loss: Option<String>,
-    /// Drop repeated rows before splitting.
-    #[arg(long)]
-    dedup: bool,
-    /// Keep rows with the same value in this column in one part of the split.
-    #[arg(long, value_name = "COLUMN")]
-    group_by: Option<String>,
+    #[command(flatten)]
+    division: DivisionArgs,
+    /// Divide the data as this file says: columns row (from 0) and part (train, validation, test).
+    #[arg(long, value_name = "FILE")]
+    split: Option<String>,
     /// A TOML file with settings.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -41,6 +40,15 @@ pub(crate) struct Args {
     /// A bundle of settings [default: fast].
     #[arg(long, value_parser = names(Preset::NAMES))]
     preset: Option<String>,
+    #[command(flatten)]
+    budget: BudgetArgs,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// How long a training goes on.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct BudgetArgs {
     /// Time that fits, training and validations may take; turned into steps by measuring [default:
     /// 5].
     #[arg(long, allow_negative_numbers = true)]
@@ -48,12 +56,25 @@ pub(crate) struct Args {
     /// Steps to train for.
     #[arg(long, conflicts_with = "minutes")]
     steps: Option<u64>,
-    #[command(flatten)]
-    common: Common,
+}
+
+impl BudgetArgs {
+    /// Overrides what a configuration says.
+    pub(crate) fn apply(&self, config: &mut Config) -> Result<()> {
+        if let Some(minutes) = self.minutes {
+            config.put("train.minutes", minutes);
+            config.leave_open("train.steps");
+        }
+        if let Some(steps) = self.steps {
+            config.put("train.steps", i64::try_from(steps).context("--steps")?);
+            config.leave_open("train.minutes");
+        }
+        Ok(())
+    }
 }
 
 /// The names of all methods, from the registry.
-fn methods() -> PossibleValuesParser {
+pub(crate) fn methods() -> PossibleValuesParser {
     let values = METHODS.iter().map(|method| {
         let info = method.info();
         PossibleValue::new(info.name).help(info.help)
@@ -76,22 +97,13 @@ pub(crate) fn run(args: &Args) -> Result<End> {
 
 /// File, then `--set`, then the flags.
 fn choices(args: &Args) -> Result<Choices> {
-    let mut config = match &args.config {
-        None => Config::default(),
-        Some(path) => {
-            let text = std::fs::read_to_string(path);
-            Config::parse(&text.with_context(|| format!("reading {}", path.display()))?)?
-        }
-    };
-    for change in &args.set {
-        config.set(change)?;
-    }
+    let mut config = written(args.config.as_deref(), &args.set)?;
     args.data.apply(&mut config);
     for (path, value) in [
         ("method", &args.method),
         ("train.loss", &args.loss),
         ("preset", &args.preset),
-        ("data.group_by", &args.group_by),
+        ("data.split_file", &args.split),
     ] {
         if let Some(value) = value {
             config.put(path, value.as_str());
@@ -100,23 +112,29 @@ fn choices(args: &Args) -> Result<Choices> {
     if let Some(members) = args.members {
         config.put("members", i64::from(members));
     }
-    if args.dedup {
-        config.put("data.dedup", true);
-    }
+    args.division.apply(&mut config);
     if let Some(seed) = args.common.seed {
         config.put("seed", i64::try_from(seed).context("--seed")?);
     }
-    if let Some(minutes) = args.minutes {
-        config.put("train.minutes", minutes);
-        config.leave_open("train.steps");
-    }
-    if let Some(steps) = args.steps {
-        config.put("train.steps", i64::try_from(steps).context("--steps")?);
-        config.leave_open("train.minutes");
-    }
+    args.budget.apply(&mut config)?;
     let choices = config.choices()?;
     args.data.check(choices.data.source.as_deref())?;
     Ok(choices)
+}
+
+/// A file of settings with changes on top of it.
+pub(crate) fn written(file: Option<&Path>, changes: &[String]) -> Result<Config> {
+    let mut config = match file {
+        None => Config::default(),
+        Some(path) => {
+            let text = std::fs::read_to_string(path);
+            Config::parse(&text.with_context(|| format!("reading {}", path.display()))?)?
+        }
+    };
+    for change in changes {
+        config.set(change)?;
+    }
+    Ok(config)
 }
 
 /// How far a budget of time may be overrun before a remark says so.

@@ -55,6 +55,7 @@
 
 mod coastline;
 mod colour;
+mod comparison;
 mod contours;
 mod corner;
 mod curves;
@@ -76,6 +77,7 @@ mod text;
 mod ticks;
 
 pub use coastline::coastlines;
+pub use comparison::{ComparedMethod, draw_comparison};
 pub use contours::SHARES;
 pub use curves::TrainingCurves;
 pub use error::PlotError;

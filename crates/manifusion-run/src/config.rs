@@ -35,6 +35,9 @@ pub struct DataSettings {
     pub dedup: bool,
     /// Shares of training, validation and test.
     pub split: [f64; 3],
+    /// A file that says which rows each part has, instead of the shares: columns `row` and `part`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub split_file: Option<String>,
     /// Rows that a generated set gets.
     pub rows: usize,
 }
@@ -49,8 +52,19 @@ impl Default for DataSettings {
             group_by: None,
             dedup: false,
             split: [0.8, 0.1, 0.1],
+            split_file: None,
             rows: 20_000,
         }
+    }
+}
+
+impl DataSettings {
+    /// The same without the places of files, which are others on another machine.
+    pub(crate) fn same_elsewhere(&self) -> Self {
+        let name = |path: &String| file_name(path).to_owned();
+        let (source, split_file) =
+            (self.source.as_ref().map(name), self.split_file.as_ref().map(name));
+        Self { source, split_file, ..self.clone() }
     }
 }
 
@@ -160,6 +174,12 @@ impl Config {
     /// Leaves one setting open.
     pub fn leave_open(&mut self, path: &str) {
         self.changes.push((path.to_owned(), None));
+    }
+
+    /// The first key of every setting that was changed to a value, with its whole place.
+    pub(crate) fn changed(&self) -> impl Iterator<Item = (&str, &str)> {
+        let set = self.changes.iter().filter(|(_, value)| value.is_some());
+        set.map(|(path, _)| (path.split('.').next().unwrap_or(path), path.as_str()))
     }
 
     /// The choices, each in its place.
@@ -395,11 +415,10 @@ impl RunSettings {
         Ok(table)
     }
 
-    /// A hash of everything but the data file's place, in hex.
+    /// A hash of everything but the places of the data's files, in hex.
     pub fn hash(&self) -> Result<String, RunError> {
         let mut same_elsewhere = self.clone();
-        same_elsewhere.data.source =
-            self.data.source.as_deref().map(|source| file_name(source).to_owned());
+        same_elsewhere.data = self.data.same_elsewhere();
         Ok(sha256_hex(same_elsewhere.to_toml()?.as_bytes()))
     }
 

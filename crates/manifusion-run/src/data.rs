@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::{Choices, DataSettings, file_name, synthetic_name};
 use crate::error::RunError;
 use crate::folder::{DATA, DATA_FACTS, RunDir, SPLIT};
+use crate::split_file::read_split;
 
 /// What a run knows about its data beside the points: `data.json`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -58,10 +59,7 @@ impl Data {
         let (data, name) = read(settings, choices.manifold.as_deref(), *seed)?;
         let manifold = Arc::clone(data.points.manifold());
         let duplicates = duplicates(data.points.coordinates(), manifold.ambient_dim());
-        let split_settings =
-            SplitSettings { fractions: settings.split, seed: *seed, dedup: settings.dedup };
-        let split = Split::of(&data.points, split_settings)
-            .map_err(|source| RunError::Split { name: name.clone(), source })?;
+        let split = divide(&data.points, settings, *seed, &name)?;
         let mut findings: Vec<String> = data.note.iter().map(|n| format!("{name}: {n}")).collect();
         findings.push(format!(
             "{} rows: {} for training, {} for validation, {} for test",
@@ -120,6 +118,32 @@ impl Data {
         dir.write(SPLIT, format!("{text}\n").as_bytes())?;
         dir.write_json(DATA_FACTS, &self.facts)
     }
+}
+
+/// Divides points as a split file says, or by shares.
+fn divide(
+    points: &Points,
+    settings: &DataSettings,
+    seed: u64,
+    name: &str,
+) -> Result<Split, RunError> {
+    let failed = |name: &str| {
+        let name = name.to_owned();
+        |source| RunError::Split { name, source }
+    };
+    let DataSettings { split, dedup, group_by, .. } = settings;
+    let Some(file) = &settings.split_file else {
+        let settings = SplitSettings { fractions: *split, seed, dedup: *dedup };
+        return Split::of(points, settings).map_err(failed(name));
+    };
+    if *dedup || group_by.is_some() {
+        let other = if *dedup { "data.dedup" } else { "data.group_by" };
+        return Err(RunError::Settings(format!(
+            "a split file and {other} exclude each other: the file alone says which rows a part has"
+        )));
+    }
+    let list = read_split(Path::new(file))?;
+    Split::of_list(points, &list, seed).map_err(failed(file_name(file)))
 }
 
 /// A sentence about points too far out for the Euclidean metric of the hyperboloid: coordinates

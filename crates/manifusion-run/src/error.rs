@@ -104,6 +104,29 @@ pub enum RunError {
         /// What a folder cannot keep.
         what: &'static str,
     },
+    /// A folder with a comparison that was asked for otherwise.
+    #[error(
+        "{} holds a comparison with {key} = {before}, and this call has {now}; repeat its arguments \
+         or choose another --out", path.display()
+    )]
+    OtherPlan {
+        /// The folder.
+        path: PathBuf,
+        /// The first setting that differs.
+        key: String,
+        /// What the folder was made with.
+        before: String,
+        /// What is asked for now.
+        now: String,
+    },
+    /// Threads that the system does not give.
+    #[error("starting {count} threads: {problem}")]
+    Threads {
+        /// How many.
+        count: usize,
+        /// What the system said.
+        problem: String,
+    },
     /// Settings that make no sense.
     #[error("{0}")]
     Settings(String),
@@ -155,6 +178,18 @@ impl RunError {
             self,
             Self::Solve(SolveError::Stopped) | Self::Fit(FitError::Solve(SolveError::Stopped))
         )
+    }
+}
+
+impl RunError {
+    /// Whether it is the method that cannot do what was asked, and not the data, a file or the
+    /// machine.
+    pub(crate) fn is_of_method(&self) -> bool {
+        match self {
+            Self::Solve(_) => true,
+            Self::Fit(error) => !matches!(error, FitError::Storage(_)),
+            _ => false,
+        }
     }
 }
 

@@ -65,6 +65,11 @@ impl RunDir {
         Ok(Self { path: path.to_owned() })
     }
 
+    /// A folder that holds something else than one run.
+    pub(crate) fn other(path: &Path) -> Self {
+        Self { path: path.to_owned() }
+    }
+
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path

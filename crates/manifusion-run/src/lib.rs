@@ -25,14 +25,22 @@
 //! # }
 //! ```
 
+mod cite;
+mod compare;
 mod config;
 mod data;
 mod error;
 mod folder;
 mod new_rows;
+mod split_file;
 mod stored;
 mod training;
 
+pub use cite::{MANIFUSION, references};
+pub use compare::{
+    COLUMNS, ColumnInfo, Comparison, Ended, Measured, MethodRow, Plan, RunResult, Standing,
+    compare, read_results,
+};
 pub use config::{Choices, Config, DataSettings, FORMAT, RunSettings, file_name, synthetic_name};
 pub use data::{Data, DataFile};
 pub use error::RunError;

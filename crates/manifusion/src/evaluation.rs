@@ -105,13 +105,10 @@ evaluation! {
         members: Option<Vec<MemberNll>>, "nats";
         /// nll of the density that the method states without its flow (Moser flow); where its mass
         /// is not one, it is not comparable.
-        #[serde(skip_serializing_if = "Option::is_none")]
         direct_nll: Option<f64>, "nats";
         /// Mass of the density that the method states without its flow.
-        #[serde(skip_serializing_if = "Option::is_none")]
         direct_mass: Option<f64>, "";
         /// Error of direct_mass.
-        #[serde(skip_serializing_if = "Option::is_none")]
         direct_mass_se: Option<f64>, "";
         /// Total mass of the density over the manifold; 1 for an exact density.
         mass: Option<f64>, "";

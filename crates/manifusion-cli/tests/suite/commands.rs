@@ -211,6 +211,67 @@ fn methods_share_split_and_mixture_and_a_stack_tells_its_members() {
 }
 
 #[test]
+fn methods_are_compared_and_cited() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let arguments = "compare --data synthetic:sphere-mixture --rows 300 --methods kent,vmf,kernel \
+                     --seeds 2 --set components=2 --set evaluate.mass_points=200 --out out";
+    let arguments: Vec<&str> = arguments.split_whitespace().collect();
+    let text = stdout_of(at, &arguments);
+    assert!(text.starts_with("synthetic:sphere-mixture on sphere:2; 2 seeds; 30 test points; "));
+    let table: Vec<&str> = text.lines().collect();
+    assert_eq!(table.len(), 6, "{text}");
+    assert!(table[1].contains("test NLL") && table[2].contains(" best "), "{text}");
+    for file in ["comparison.md", "comparison.csv", "comparison.json", "plan.json"] {
+        assert!(at.join("out").join(file).is_file(), "{file}");
+    }
+    let bytes = |file: &str| std::fs::read(at.join("out").join(file)).unwrap();
+    assert_eq!(&bytes("comparison.png")[1..4], b"PNG");
+    assert!(bytes("comparison.svg").starts_with(b"<svg"));
+    // Nothing is left to do: the same numbers, those of the runs' own evaluations.
+    let found = json(&stdout_of(at, &[&arguments[..], &["--json"]].concat()));
+    assert_eq!(found, json(&String::from_utf8(bytes("comparison.json")).unwrap()));
+    for row in found["methods"].as_array().unwrap() {
+        for seed in 0..2 {
+            let run = format!("out/runs/{}-seed{seed}", row["method"].as_str().unwrap());
+            let single = json(&stdout_of(at, &["evaluate", &run, "--json"]));
+            assert_eq!(row["nll_of_seeds"][seed], single["nll"]);
+        }
+    }
+    let other = [&arguments[..], &["--set", "kent.components=3"]].concat();
+    let error = crate::common::stderr_of(at, &other);
+    let expected = "error: out holds a comparison with kent.components = 2, and this call has 3; \
+                    repeat its arguments or choose another --out\n";
+    assert!(error.ends_with(expected), "{error}");
+
+    let entries = stdout_of(at, &["cite", "out/runs/kent-seed0"]);
+    assert!(
+        entries.contains("@article{kent1982fisher,\n") && entries.contains("@misc{manifusion,")
+    );
+    let entries = json(&stdout_of(at, &["cite", "out/runs/kernel-seed0", "--json"]));
+    assert!(entries["manifusion"].as_str().unwrap().starts_with("@misc{manifusion,\n"));
+}
+
+#[test]
+fn a_run_takes_its_rows_from_a_split_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let part = |row: usize| ["train", "train", "validation", "test"][row % 4];
+    let rows: Vec<String> = (0..200).map(|row| format!("{row},{}", part(row))).collect();
+    std::fs::write(at.join("rows.csv"), format!("row,part\n{}\n", rows.join("\n"))).unwrap();
+    train(at, "run", &["--method", "kernel", "--split", "rows.csv"]);
+    let split = json(&std::fs::read_to_string(at.join("run/split.json")).unwrap());
+    let mut test: Vec<u64> =
+        split["test"].as_array().unwrap().iter().map(|row| row.as_u64().unwrap()).collect();
+    test.sort_unstable();
+    assert_eq!(test, (0..200).filter(|row| row % 4 == 3).collect::<Vec<_>>());
+    // The folder needs the file no more.
+    std::fs::remove_file(at.join("rows.csv")).unwrap();
+    let fast = ["evaluate", "run", "--bound-points", "0", "--mass-points", "0", "--json"];
+    assert_eq!(json(&stdout_of(at, &fast))["n"], 50);
+}
+
+#[test]
 fn data_are_listed_and_described() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();

@@ -15,6 +15,7 @@ fn wrong_calls_get_one_clear_sentence() {
     std::fs::write(at.join("places.csv"), format!("lat,lon\n{}\n95,0\n", places.join("\n")))
         .unwrap();
     std::fs::write(at.join("note.txt"), "hello").unwrap();
+    std::fs::write(at.join("rows.csv"), "row,part\n0,train\n1,validation\n400,test\n").unwrap();
     let synthetic = "synthetic:sphere-mixture";
     let cases: &[(&[&str], &str)] = &[
         (&["train", "--data", synthetic], "--out DIR is needed: the folder of the run"),
@@ -150,6 +151,71 @@ fn wrong_calls_get_one_clear_sentence() {
         (&["sample", "absent", "--num", "3"], "absent does not exist"),
         (&["info", "absent"], "absent does not exist"),
         (&["plot", "absent"], "absent does not exist"),
+        (&["cite", "absent"], "absent does not exist"),
+        (
+            &["train", "--data", synthetic, "--split", "rows.csv", "--out", "r"],
+            "rows.csv: row 400 is not there: there are 300 rows, counted from 0",
+        ),
+        (
+            &["compare", "--data", synthetic, "--methods", "kernel"],
+            "--out DIR is needed: the folder of the runs",
+        ),
+        (
+            &["compare", "--methods", "kernel", "--out", "r"],
+            "no data: give --data FILE, or --data synthetic:NAME (see 'manifusion data list')",
+        ),
+        (
+            &["compare", "--data", synthetic, "--methods", "kernel,kernel", "--out", "r"],
+            "method kernel is named twice",
+        ),
+        (
+            &["compare", "--data", synthetic, "--methods", "vmf", "--seeds", "0", "--out", "r"],
+            "1 methods and 0 seeds make no comparison; at least one of each",
+        ),
+        (
+            &[
+                "compare",
+                "--data",
+                synthetic,
+                "--methods",
+                "vmf",
+                "--seeds",
+                "2",
+                "--out",
+                "r",
+                "--splits",
+                "rows.csv",
+            ],
+            "--seeds 2 and 1 split files do not fit; one file per seed",
+        ),
+        (
+            &[
+                "compare",
+                "--data",
+                synthetic,
+                "--methods",
+                "vmf",
+                "--out",
+                "r",
+                "--splits",
+                "rows.csv",
+            ],
+            "rows.csv: row 400 is not there: there are 300 rows, counted from 0",
+        ),
+        (
+            &[
+                "compare",
+                "--data",
+                synthetic,
+                "--methods",
+                "vmf",
+                "--set",
+                "components=0",
+                "--out",
+                "r",
+            ],
+            "components = 0 is not allowed; at least one component",
+        ),
         (&["data", "describe", "--data", "places.csv"], "no manifold: give --manifold SPEC"),
         (&["data", "describe", "--data", "note.txt", "--manifold", "sphere:2"], "note.txt: "),
         (&["data", "list", "--threads", "0"], "--threads 0 is not allowed; 1 to 1024"),

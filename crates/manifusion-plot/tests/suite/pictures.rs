@@ -14,8 +14,8 @@ use manifusion::manifold::{Manifold, parse};
 use manifusion::rows::Rows;
 use manifusion::train::MetricsRow;
 use manifusion_plot::{
-    Grid, Measure, Options, Picture, PictureKind, PlotSource, Projection, TrainingCurves, draw,
-    highest_density_regions, to_geojson,
+    ComparedMethod, Grid, Measure, Options, Picture, PictureKind, PlotSource, Projection,
+    TrainingCurves, draw, draw_comparison, highest_density_regions, to_geojson,
 };
 use serde_json::Value as Json;
 
@@ -372,6 +372,51 @@ fn small_pictures_are_as_committed() {
         let side = |at: usize| u32::from_be_bytes(png[at..at + 4].try_into().unwrap());
         assert_eq!((side(16), side(20)), picture.size());
     }
+}
+
+fn compared(name: &str, nlls: &[f64], std: Option<f64>, difference: [f64; 2]) -> ComparedMethod {
+    let [difference, se] = difference;
+    ComparedMethod {
+        name: name.to_owned(),
+        nll: nlls.iter().sum::<f64>() / nlls.len() as f64,
+        nll_std: std,
+        nll_of_seeds: nlls.to_vec(),
+        difference,
+        difference_se: Some(se).filter(|se| *se > 0.0),
+        is_best: difference == 0.0,
+        is_tie: difference > 0.0 && difference <= 2.0 * se,
+    }
+}
+
+#[test]
+fn comparisons_are_drawn() {
+    let methods = [
+        compared("stack", &[0.38, 0.42], Some(0.028), [0.0, 0.0]),
+        compared("kernel", &[0.40, 0.43], Some(0.021), [0.015, 0.009]),
+        compared(
+            "a method with a <long> name & more of it than fits",
+            &[0.5, 0.56],
+            Some(0.042),
+            [0.13, 0.02],
+        ),
+    ];
+    let picture = draw_comparison("floods & more", &methods, 450).unwrap();
+    let svg = picture.to_inline_svg("snapshot");
+    check_snapshot("comparison.svg", &svg);
+    assert!(svg.contains("mean ± std of 2 seeds") && svg.contains("single seeds"));
+    assert!(svg.contains("tie: within two standard errors of the best"));
+    assert_eq!(&picture.to_png().unwrap()[1..4], b"PNG");
+    // One seed and one method; numbers that no axis has.
+    let one =
+        draw_comparison("one", &[compared("kernel", &[-3.0], None, [0.0, 0.0])], 450).unwrap();
+    assert!(one.to_svg().contains("test NLL, one seed"));
+    let infinite = compared("zero", &[f64::INFINITY], None, [f64::INFINITY, 0.0]);
+    let svg = draw_comparison("", &[methods[0].clone(), infinite], 450).unwrap().to_svg();
+    assert!(svg.contains("not finite") && !svg.contains("NaN") && !svg.contains(">inf"));
+    let nothing = draw_comparison("none", &[], 450).unwrap_err().to_string();
+    assert_eq!(nothing, "a comparison picture needs methods with a result, and there are none");
+    let narrow = draw_comparison("narrow", &methods, 3).unwrap_err().to_string();
+    assert!(narrow.starts_with("a picture of 3 pixels wide"), "{narrow}");
 }
 
 #[test]

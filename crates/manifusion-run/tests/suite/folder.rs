@@ -101,7 +101,7 @@ fn scoring_reads_only_what_it_needs() {
 }
 
 /// A training of twenty steps that is stopped at the seventh.
-fn stop_at_seven(out: &std::path::Path, settings: &[&str]) {
+pub(crate) fn stop_at_seven(out: &std::path::Path, settings: &[&str]) {
     let mut config = Config::default();
     for setting in settings {
         config.set(setting).unwrap();

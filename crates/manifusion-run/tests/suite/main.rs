@@ -1,6 +1,8 @@
 //! Runs in folders: configurations, formats, what is kept and what is read.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod cite;
+mod comparison;
 mod configuration;
 mod folder;
 mod format_1;

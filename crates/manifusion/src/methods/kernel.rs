@@ -164,4 +164,12 @@ impl Fitted for FittedKernel {
     fn mixture(&self) -> Option<&KernelMixture> {
         Some(&self.mixture)
     }
+
+    /// Coordinates of the centres, bandwidths, and weights: the prior's, the bandwidths' and, where
+    /// there are any, the centres' own.
+    fn parameters(&self) -> Option<usize> {
+        let (mixture, m) = (&self.mixture, self.mixture.manifold().ambient_dim());
+        let local = mixture.local_weights().map_or(0, <[f64]>::len);
+        Some(mixture.num_centres() * m + 2 * mixture.bandwidths().len() + 1 + local)
+    }
 }

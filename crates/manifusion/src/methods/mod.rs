@@ -578,6 +578,11 @@ pub trait Fitted: Density {
         &[]
     }
 
+    /// Numbers that were learned from the data; none where it does not say.
+    fn parameters(&self) -> Option<usize> {
+        None
+    }
+
     /// What a report says of it.
     fn facts(&self) -> ModelFacts {
         ModelFacts::default()

@@ -489,6 +489,10 @@ impl Fitted for FittedStereographic {
         Ok(lifted(&self.chart, &z, self.geometry.manifold.dim()))
     }
 
+    fn parameters(&self) -> Option<usize> {
+        Some(self.net.params().len())
+    }
+
     fn facts(&self) -> ModelFacts {
         self.facts
     }

@@ -55,6 +55,36 @@ pub enum SplitError {
         /// Rows given.
         rows: usize,
     },
+    /// A row that there is not.
+    #[error("row {row} is not there: there are {rows} rows, counted from 0")]
+    NoSuchRow {
+        /// The row.
+        row: usize,
+        /// Rows there are.
+        rows: usize,
+    },
+    /// A row that is listed twice.
+    #[error("row {row} is listed twice: in {first} and in {second}")]
+    RowTwice {
+        /// The row.
+        row: usize,
+        /// Where it is listed first.
+        first: SplitPart,
+        /// Where it is listed again.
+        second: SplitPart,
+    },
+    /// A part without rows.
+    #[error(
+        "there are {train} rows for training, {validation} for validation and {test} for test, and each part needs at least one"
+    )]
+    EmptyPart {
+        /// Rows of the training part.
+        train: usize,
+        /// Rows of the validation part.
+        validation: usize,
+        /// Rows of the test part.
+        test: usize,
+    },
     /// Points whose coordinates do not fill rows.
     #[error("{found} coordinates are not rows of {width}")]
     PointWidth {
@@ -165,10 +195,42 @@ impl Split {
             None => by_rows(kept, &settings)?,
             Some(groups) => by_groups(&kept, groups, &settings)?,
         };
-        let learned: HashSet<usize> = train.iter().map(|&row| first[row]).collect();
-        let test_in_train = test.iter().filter(|&&row| learned.contains(&first[row])).count();
+        let test_in_train = repeated(&first, &train, &test);
         let grouped = groups.is_some();
         Ok(Self { settings, grouped, rows, train, validation, test, test_in_train })
+    }
+
+    /// The division that a list of rows gives; rows that are not listed are left out. The order
+    /// within a part is a shuffle of `seed`, whatever the order of the list.
+    pub fn of_list(
+        points: &Points,
+        list: &[(usize, SplitPart)],
+        seed: u64,
+    ) -> Result<Self, SplitError> {
+        let rows = points.len();
+        let mut part_of: Vec<Option<SplitPart>> = vec![None; rows];
+        for &(row, second) in list {
+            let place = part_of.get_mut(row).ok_or(SplitError::NoSuchRow { row, rows })?;
+            if let Some(first) = place.replace(second) {
+                return Err(SplitError::RowTwice { row, first, second });
+            }
+        }
+        let parts = [SplitPart::Train, SplitPart::Validation, SplitPart::Test];
+        let [mut train, mut validation, mut test] = parts
+            .map(|part| (0..rows).filter(|row| part_of[*row] == Some(part)).collect::<Vec<_>>());
+        let counts = [train.len(), validation.len(), test.len()];
+        if counts.contains(&0) {
+            let [train, validation, test] = counts;
+            return Err(SplitError::EmptyPart { train, validation, test });
+        }
+        for (number, part) in (1..).zip([&mut train, &mut validation, &mut test]) {
+            shuffle(part, seed, number);
+        }
+        let first = first_equal(points.coordinates(), points.manifold().ambient_dim());
+        let test_in_train = repeated(&first, &train, &test);
+        let fractions = counts.map(|count| count as f64 / list.len() as f64);
+        let settings = SplitSettings { fractions, seed, dedup: false };
+        Ok(Self { settings, grouped: false, rows, train, validation, test, test_in_train })
     }
 
     /// The share of test rows whose point also occurs in training.
@@ -197,6 +259,12 @@ impl Split {
         }
         sha256_hex(&bytes)
     }
+}
+
+/// Test rows whose point also occurs in training; `first` has for each row the first equal one.
+fn repeated(first: &[usize], train: &[usize], test: &[usize]) -> usize {
+    let learned: HashSet<usize> = train.iter().map(|&row| first[row]).collect();
+    test.iter().filter(|&&row| learned.contains(&first[row])).count()
 }
 
 fn check_fractions([train, validation, test]: [f64; 3]) -> Result<(), SplitError> {

@@ -6,12 +6,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::common::mean_se;
+use manifusion::checkpoint::Checkpoint;
 use manifusion::evaluation::{Baselines, EvaluationOptions, METRICS, evaluate};
 use manifusion::fit::{Fit, Request};
 use manifusion::likelihood::{BoundOptions, Bounds};
 use manifusion::manifold::parse;
 use manifusion::methods::rdm::{NetChoices, TrainChoices};
-use manifusion::methods::{FileMap, Fitted, Geometry, Kernel, METHODS, Rdm, Stack, Task, method};
+use manifusion::methods::{
+    FileMap, Fitted, Geometry, Kernel, METHODS, MODEL_FILE, Parametric, Rdm, Stack, Task, method,
+};
 use manifusion::points::Context;
 use manifusion::rows::Rows;
 use manifusion::watch::Watch;
@@ -136,6 +139,8 @@ fn every_method_keeps_the_protocol() {
             assert_eq!(loaded.log_density(points.rows()).unwrap(), log_p, "{what}");
             assert_eq!(loaded.sample(5, 9).unwrap(), drawn, "{what}");
             assert_eq!(loaded.settings().unwrap(), model.settings().unwrap(), "{what}");
+            assert!(model.parameters().is_some_and(|count| count > 0), "{what}");
+            assert_eq!(loaded.parameters(), model.parameters(), "{what}");
             // Fitted again: the same bits.
             let again = fit().run(&points).unwrap().model;
             assert_eq!(again.log_density(points.rows()).unwrap(), log_p, "{what}");
@@ -265,6 +270,32 @@ fn a_stack_is_the_weighted_sum_of_its_members() {
 }
 
 /// Progress comes through a callback; stopping there leaves a usable model.
+/// Learned numbers, counted by hand.
+#[test]
+fn parameters_are_counted() {
+    let points = points_on("sphere:2", 60);
+    let count = |request: Request| {
+        let model = fit(&points, request).unwrap();
+        (model.parameters().unwrap(), model)
+    };
+    let mixture = Parametric { components: Some(3) };
+    assert_eq!(count(mixture.vmf()).0, 3 * 3 + 2);
+    assert_eq!(count(mixture.kent()).0, 3 * 5 + 2);
+    // 54 of the points are learned from: 3 coordinates each, a weight for the prior, and a
+    // bandwidth with its weight, here without weights of the centres' own.
+    let (kernel, model) = count(Kernel { local_weights: Some(false) }.into());
+    assert_eq!(kernel, 54 * 3 + 1 + 2 * model.mixture().unwrap().bandwidths().len());
+    // A network is the arrays of its file.
+    let (rdm, model) = count(small().into());
+    let file = &model.files().unwrap()[MODEL_FILE];
+    let net = Checkpoint::<f32>::from_bytes(file).unwrap().net;
+    let layers: usize = net.layout().views().iter().map(|view| view.shape[0] * view.shape[1]).sum();
+    assert_eq!(rdm, layers);
+    let (stack, model) = count(quick("stack"));
+    let members = model.members().iter().map(|member| member.model.parameters().unwrap());
+    assert_eq!(stack, members.sum::<usize>());
+}
+
 #[test]
 fn a_callback_stops_a_training_and_leaves_a_model() {
     let points = points_on("sphere:2", 100);
@@ -296,9 +327,10 @@ fn wrong_calls_get_one_clear_sentence() {
     let points = points_on("sphere:2", 60);
     let sentence =
         |points: &Points, request: Request| fit(points, request).unwrap_err().to_string();
+    let names: Vec<&str> = METHODS.iter().map(|method| method.info().name).collect();
     assert_eq!(
         sentence(&points, "forest".into()),
-        "unknown method 'forest'; allowed: stack, rdm, kernel, vmf, kent"
+        format!("unknown method 'forest'; allowed: {}", names.join(", "))
     );
     let choices = json!({ "batchsize": 3 });
     let request = Request::named("rdm", choices);

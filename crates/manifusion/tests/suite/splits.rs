@@ -173,6 +173,38 @@ fn refusals_say_what_is_wrong() {
 }
 
 #[test]
+fn a_list_of_rows_is_a_split() {
+    use manifusion::Points;
+    use manifusion::points::SplitPart::{Test, Train, Validation};
+
+    // Row 3 repeats row 0; row 5 is in no part.
+    let places = [[0.0, 0.0], [1.0, 0.0], [2.0, 0.0], [0.0, 0.0], [3.0, 0.0], [4.0, 0.0]];
+    let points = Points::new("euclidean:2", places.concat()).unwrap();
+    let list = [(0, Train), (4, Validation), (1, Train), (3, Test), (2, Train)];
+    let split = Split::of_list(&points, &list, 7).unwrap();
+    let mut train = split.train.clone();
+    train.sort_unstable();
+    assert_eq!((train, &split.validation, &split.test), (vec![0, 1, 2], &vec![4], &vec![3]));
+    assert_eq!((split.rows, split.test_in_train), (6, 1));
+    assert_eq!(split.settings.fractions.map(|share| (5.0 * share).round() as usize), [3, 1, 1]);
+    // The order of the list says nothing.
+    let mut turned = list;
+    turned.reverse();
+    assert_eq!(Split::of_list(&points, &turned, 7).unwrap(), split);
+    let error = |list: &[_]| Split::of_list(&points, list, 0).unwrap_err().to_string();
+    assert_eq!(
+        error(&[(0, Train), (6, Test)]),
+        "row 6 is not there: there are 6 rows, counted from 0"
+    );
+    assert_eq!(error(&[(2, Train), (2, Test)]), "row 2 is listed twice: in train and in test");
+    assert_eq!(
+        error(&[(2, Train), (3, Test)]),
+        "there are 1 rows for training, 0 for validation and 1 for test, and each part needs at \
+         least one"
+    );
+}
+
+#[test]
 fn a_split_survives_a_file() {
     let split = Split::new(&points(50), 2, None, settings(9, true)).unwrap();
     let text = serde_json::to_string(&split).unwrap();

@@ -82,6 +82,10 @@ impl Fitted for FittedDiffusion {
         bounds(&self.diffusion, x, options).map(Some)
     }
 
+    fn parameters(&self) -> Option<usize> {
+        Some(self.net.params().len())
+    }
+
     fn facts(&self) -> ModelFacts {
         self.facts
     }

@@ -102,6 +102,10 @@ impl Fitted for FittedFlow {
         self.direct.as_deref()
     }
 
+    fn parameters(&self) -> Option<usize> {
+        Some(self.net.params().len())
+    }
+
     fn facts(&self) -> ModelFacts {
         self.facts
     }

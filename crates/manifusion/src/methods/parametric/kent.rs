@@ -23,6 +23,11 @@ impl Component for Kent {
         matches!(manifold.family(), Family::Sphere { dim: 2 })
     }
 
+    /// Three axes, κ and β.
+    fn free_parameters(_m: usize) -> usize {
+        5
+    }
+
     fn stored_len(_m: usize) -> usize {
         11
     }

@@ -56,6 +56,9 @@ pub trait Component: Clone + Debug + Send + Sync + 'static {
     /// Whether points of this manifold have such a density.
     fn knows(manifold: &dyn Manifold) -> bool;
 
+    /// Free parameters of one, for points of m coordinates.
+    fn free_parameters(m: usize) -> usize;
+
     /// How many numbers one is stored in, for points of m coordinates.
     fn stored_len(m: usize) -> usize;
 
@@ -243,6 +246,12 @@ impl<C: Component> Fitted for FittedParametric<C> {
             self.mixture.components[pick].sample(&mut stream, x);
         }
         Ok(drawn)
+    }
+
+    /// Those of the components, and all weights but one.
+    fn parameters(&self) -> Option<usize> {
+        let (count, m) = (self.mixture.weights.len(), self.geometry.manifold.ambient_dim());
+        Some(count * C::free_parameters(m) + count - 1)
     }
 
     /// The mixture with wider components: one checked by itself would have mass one whatever it is.

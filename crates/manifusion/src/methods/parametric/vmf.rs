@@ -23,6 +23,11 @@ impl Component for VonMisesFisher {
         matches!(manifold.family(), Family::Sphere { .. })
     }
 
+    /// A direction and κ.
+    fn free_parameters(m: usize) -> usize {
+        m
+    }
+
     fn stored_len(m: usize) -> usize {
         m + 1
     }

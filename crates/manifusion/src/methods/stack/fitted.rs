@@ -213,6 +213,11 @@ impl Fitted for FittedStack {
         &self.members
     }
 
+    /// Those of the members.
+    fn parameters(&self) -> Option<usize> {
+        self.members.iter().map(|member| member.model.parameters()).sum()
+    }
+
     fn facts(&self) -> ModelFacts {
         self.members.first().map_or_else(ModelFacts::default, |member| member.model.facts())
     }
