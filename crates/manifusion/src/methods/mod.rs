@@ -5,6 +5,7 @@
 //! budget of time and the checkpoints belong to [`mod@crate::fit`] and to whoever keeps the files.
 
 mod kernel;
+pub mod mops;
 mod parametric;
 pub mod rdm;
 mod references;
@@ -20,6 +21,7 @@ use serde_json::Value as Json;
 use thiserror::Error;
 
 pub use kernel::{Kernel, KernelMethod, KernelSettings, read_mixture, write_mixture};
+pub use mops::Mops;
 pub use parametric::{Parametric, ParametricMethod, ParametricSettings};
 pub use rdm::Rdm;
 pub use references::Reference;
@@ -47,6 +49,7 @@ pub static METHODS: &[&dyn Method] = &[
     &KernelMethod,
     &ParametricMethod::VMF,
     &ParametricMethod::KENT,
+    &mops::MopsMethod,
 ];
 
 /// The method of a name.
