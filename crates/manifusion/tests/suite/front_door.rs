@@ -11,7 +11,9 @@ use manifusion::fit::{Fit, Request};
 use manifusion::likelihood::{BoundOptions, Bounds};
 use manifusion::manifold::parse;
 use manifusion::methods::rdm::{NetChoices, TrainChoices};
-use manifusion::methods::{FileMap, Fitted, Geometry, Kernel, METHODS, Rdm, Stack, Task, method};
+use manifusion::methods::{
+    FileMap, Fitted, Geometry, Kernel, METHODS, Mops, Rdm, Stack, Task, method,
+};
 use manifusion::points::Context;
 use manifusion::rows::Rows;
 use manifusion::watch::Watch;
@@ -41,6 +43,15 @@ fn quick(name: &str) -> Request {
         "stack" => {
             let Rdm { preset, model, net, train } = small();
             Stack { members: Some(2), preset, model, net, train }.into()
+        }
+        "mops" => {
+            let train = manifusion::methods::mops::TrainChoices {
+                steps: Some(30),
+                batch: Some(32),
+                validations: Some(2),
+                ..Default::default()
+            };
+            Mops { components: Some(9), train, ..Mops::default() }.into()
         }
         other => other.into(),
     }
@@ -154,10 +165,8 @@ fn every_method_keeps_the_protocol() {
 #[test]
 fn a_run_goes_on_from_its_checkpoint() {
     let points = points_on("sphere:2", 80);
-    let request = quick("rdm");
     for method in METHODS {
-        let request =
-            if method.info().name == "rdm" { request.clone() } else { method.info().name.into() };
+        let request = quick(method.info().name);
         let task = || {
             let rows: Vec<usize> = (0..70).collect();
             let (train, validation) =
@@ -287,7 +296,7 @@ fn wrong_calls_get_one_clear_sentence() {
         |points: &Points, request: Request| fit(points, request).unwrap_err().to_string();
     assert_eq!(
         sentence(&points, "forest".into()),
-        "unknown method 'forest'; allowed: stack, rdm, kernel, vmf, kent"
+        "unknown method 'forest'; allowed: stack, rdm, kernel, vmf, kent, mops"
     );
     let choices = json!({ "batchsize": 3 });
     let request = Request::named("rdm", choices);

@@ -19,6 +19,7 @@ mod nn_gradients;
 mod nn_training;
 mod noising_paths;
 mod optim_steps;
+mod power_spherical;
 mod smoothing;
 mod solvers;
 mod splits;

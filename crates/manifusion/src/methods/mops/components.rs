@@ -304,8 +304,6 @@ pub(super) struct Gradient {
     pub(super) means: Vec<f64>,
     /// By log κ, components × blocks.
     pub(super) log_concentrations: Vec<f64>,
-    /// d log Z/dκ, components × blocks.
-    pub(super) slopes: Vec<f64>,
 }
 
 impl Gradient {
@@ -322,8 +320,7 @@ impl Gradient {
         let mut logits = vec![0.0; count];
         let mut means = vec![0.0; count * m];
         let mut log_concentrations = vec![0.0; count * blocks.len()];
-        let mut slopes = vec![0.0; count * blocks.len()];
-        let one = |k: usize, logit: &mut f64, mean: &mut [f64], log: &mut [f64], s: &mut [f64]| {
+        let one = |k: usize, logit: &mut f64, mean: &mut [f64], log: &mut [f64]| {
             let (chunk, l) = (k / LANES, k % LANES);
             let sum = |place: usize| -> f64 {
                 parts.iter().map(|part| part.lanes[chunk * stride + place][l]).sum::<f64>()
@@ -334,8 +331,8 @@ impl Gradient {
             let (mut at, mut from) = (1, 0);
             for (block, &width) in blocks.iter().enumerate() {
                 let kappa = components.concentrations[k * blocks.len() + block];
-                s[block] = packed.slopes[chunk * blocks.len() + block][l];
-                log[block] = kappa * (sum(at) - share * s[block]);
+                let slope = packed.slopes[chunk * blocks.len() + block][l];
+                log[block] = kappa * (sum(at) - share * slope);
                 let own = &components.means[k * m + from..k * m + from + width];
                 let out = &mut mean[from..from + width];
                 for (j, out) in out.iter_mut().enumerate() {
@@ -351,11 +348,10 @@ impl Gradient {
             .par_iter_mut()
             .zip(means.par_chunks_mut(m))
             .zip(log_concentrations.par_chunks_mut(blocks.len()))
-            .zip(slopes.par_chunks_mut(blocks.len()))
             .enumerate()
             .with_min_len(512)
-            .for_each(|(k, (((logit, mean), log), slope))| one(k, logit, mean, log, slope));
-        Self { logits, means, log_concentrations, slopes }
+            .for_each(|(k, ((logit, mean), log))| one(k, logit, mean, log));
+        Self { logits, means, log_concentrations }
     }
 }
 

@@ -38,19 +38,11 @@ const INFO: MethodInfo = MethodInfo {
     help: "A mixture of thousands of power spherical distributions, no network",
     manifolds: "spheres, tori and their products",
     settings: &[
-        &[
-            Setting {
-                name: "components",
-                kind: "usize",
-                help: "Number of components; by default 4096, and never more than points.",
-            },
-            Setting {
-                name: "prior",
-                kind: "f64",
-                help: "Observations, as spread as a component is at its start, that each one is \
-                       given beside its share of the points; 0 is maximum likelihood.",
-            },
-        ],
+        &[Setting {
+            name: "components",
+            kind: "usize",
+            help: "Number of components; by default 4096, and never more than points.",
+        }],
         TrainChoices::DESCRIPTIONS,
     ],
     references: &[POWER_SPHERICAL],
@@ -134,7 +126,8 @@ fn read_checkpoint(bytes: &[u8]) -> Result<Arrays, FitError> {
 fn learning(task: &Task, settings: &MopsSettings) -> Result<Learning, FitError> {
     let blocks = blocks_of(&task.geometry)?;
     let manifold = Arc::clone(&task.geometry.manifold);
-    Ok(Learning::new(manifold, blocks, task.train.rows(), settings, task.seed)?)
+    let (x, mixture) = (task.train.rows(), task.mixture.as_deref().ok());
+    Ok(Learning::new(manifold, blocks, x, mixture, settings, task.seed)?)
 }
 
 fn validation_points(task: &Task, settings: &MopsSettings) -> Result<Points, FitError> {

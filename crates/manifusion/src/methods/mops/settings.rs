@@ -13,6 +13,9 @@ const MOST_COMPONENTS: usize = 1 << 20;
 settings! {
     /// The training loop.
     "train": TrainSettings, TrainChoices {
+        /// How far the data are smoothed, as a share of the squared bandwidths of their kernel
+        /// mixture: 0 is the points themselves, 1 the mixture.
+        smoothing: f64,
         /// Points per step.
         batch: usize,
         /// Parts of a batch: the most threads that a step can use. Part of the arithmetic.
@@ -42,10 +45,6 @@ pub struct Mops {
     /// Components.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub components: Option<usize>,
-    /// Observations as spread as a component is at its start that each one is given beside its
-    /// share of the points; 0 is maximum likelihood.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub prior: Option<f64>,
     /// The training loop.
     pub train: TrainChoices,
 }
@@ -98,8 +97,8 @@ impl Mops {
         if let Some(partitions) = train.partitions.filter(|count| *count > 1024) {
             return not_allowed("train.partitions", partitions.to_string(), "at most 1024");
         }
-        if let Some(prior) = self.prior.filter(|prior| !(*prior >= 0.0 && prior.is_finite())) {
-            return not_allowed("prior", prior.to_string(), "a number of at least 0");
+        if let Some(c) = train.smoothing.filter(|c| !(*c >= 0.0 && c.is_finite())) {
+            return not_allowed("train.smoothing", c.to_string(), "a number of at least 0");
         }
         if let Some(rate) = train.rate.filter(|rate| !(*rate > 0.0 && rate.is_finite())) {
             return not_allowed("train.rate", rate.to_string(), "a number above 0");
@@ -116,7 +115,7 @@ impl Mops {
     /// Every choice made, for this many training points. Steps that are left open are one until
     /// they are planned.
     pub(super) fn resolved(self, points: usize) -> MopsSettings {
-        let Self { components, prior, train } = self;
+        let Self { components, train } = self;
         // Steps that are given count.
         let (steps, minutes) = match train.steps {
             Some(steps) => (steps, 0.0),
@@ -124,8 +123,8 @@ impl Mops {
         };
         MopsSettings {
             components: components.unwrap_or(COMPONENTS).min(points),
-            prior: prior.unwrap_or(1.0),
             train: TrainSettings {
+                smoothing: train.smoothing.unwrap_or(0.5),
                 batch: train.batch.unwrap_or(512).min(points),
                 partitions: train.partitions.unwrap_or(4),
                 steps,
@@ -146,8 +145,6 @@ impl Mops {
 pub struct MopsSettings {
     /// Components.
     pub components: usize,
-    /// Observations as spread as a component is at its start that each one is given.
-    pub prior: f64,
     /// The training loop.
     pub train: TrainSettings,
 }
@@ -159,7 +156,6 @@ impl TryFrom<Mops> for MopsSettings {
         let incomplete = |name| FitError::Incomplete { name };
         Ok(Self {
             components: stored.components.ok_or(incomplete("components"))?,
-            prior: stored.prior.ok_or(incomplete("prior"))?,
             train: stored.train.complete().map_err(incomplete)?,
         })
     }
