@@ -51,7 +51,7 @@ fn quick(name: &str) -> Request {
                 validations: Some(2),
                 ..Default::default()
             };
-            Mops { components: Some(9), train, ..Mops::default() }.into()
+            Mops { components: Some(9), train }.into()
         }
         other => other.into(),
     }

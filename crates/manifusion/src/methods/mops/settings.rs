@@ -124,7 +124,7 @@ impl Mops {
         MopsSettings {
             components: components.unwrap_or(COMPONENTS).min(points),
             train: TrainSettings {
-                smoothing: train.smoothing.unwrap_or(0.5),
+                smoothing: train.smoothing.unwrap_or(1.0),
                 batch: train.batch.unwrap_or(512).min(points),
                 partitions: train.partitions.unwrap_or(4),
                 steps,
