@@ -42,7 +42,6 @@ fn log_densities_are_accurate_at_both_ends() {
         let log_norm = PowerSpherical::log_norm(3, kappa);
         for angle in [1e-9, 1e-5, 1e-3, 0.1, 1.0, 1.5] {
             let near = found.log_density(&[f64::sin(angle), 0.0, f64::cos(angle)]);
-            // Of its logarithm, the rounding errors of sines that stand in it.
             let exact = kappa * (-f64::sin(0.5 * angle).powi(2)).ln_1p() - log_norm;
             assert!(
                 (near - exact).abs() <= 1e-14 * (exact.abs() + kappa * angle),

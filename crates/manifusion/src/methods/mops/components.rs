@@ -139,11 +139,25 @@ impl Packed {
         Ok(out)
     }
 
-    /// log w p(x) of every component, and the largest.
+    /// log w p(x) of every component, and the largest. Chunks that are farther below it than
+    /// [`REACH`] may be −∞ instead.
     #[inline(always)]
     fn log_terms(&self, x: &[f64], terms: &mut [Lanes]) -> f64 {
-        let mut largest = [f64::NEG_INFINITY; LANES];
+        let mut largest = f64::NEG_INFINITY;
         for (own, term) in self.lanes.chunks_exact(self.stride).zip(terms) {
+            // log ½(1 + t) ≤ ½(1 + t) − 1 = −¼|x − μ|²: most chunks need no logarithms.
+            let (mut bound, mut at, mut from) = (own[0], 1, 0);
+            for &m in &self.blocks {
+                let off = chord2(&x[from..from + m], &own[at + 1..at + 1 + m]);
+                for l in 0..LANES {
+                    bound[l] -= 0.25 * own[at][l] * off[l];
+                }
+                (at, from) = (at + 1 + m, from + m);
+            }
+            *term = [f64::NEG_INFINITY; LANES];
+            if !any_above(&bound, largest - REACH) {
+                continue;
+            }
             let (mut sum, mut at, mut from) = (own[0], 1, 0);
             for &m in &self.blocks {
                 let (_, log) = block_cosine(&x[from..from + m], &own[at + 1..at + 1 + m]);
@@ -154,10 +168,10 @@ impl Packed {
             }
             *term = sum;
             for l in 0..LANES {
-                largest[l] = if sum[l] > largest[l] { sum[l] } else { largest[l] };
+                largest = if sum[l] > largest { sum[l] } else { largest };
             }
         }
-        largest.into_iter().fold(f64::NEG_INFINITY, f64::max)
+        largest
     }
 
     /// log p(x). The terms become exponentials over the largest, and `near` the chunks that count.
@@ -167,11 +181,7 @@ impl Packed {
         near.clear();
         let mut sums = [0.0; LANES];
         for (chunk, term) in terms.iter_mut().enumerate() {
-            let mut any = false;
-            for l in 0..LANES {
-                any |= term[l] > largest - REACH;
-            }
-            if !any {
+            if !any_above(term, largest - REACH) {
                 continue;
             }
             near.push(chunk);
@@ -189,13 +199,34 @@ impl Packed {
     }
 }
 
-/// ½(1 + ⟨μ, x⟩) and its logarithm.
+/// Whether one of the lanes is above a level.
 #[inline(always)]
-fn block_cosine(x: &[f64], mean: &[Lanes]) -> (Lanes, Lanes) {
-    let (mut off, mut sum) = ([0.0; LANES], [0.0; LANES]);
+fn any_above(lanes: &Lanes, level: f64) -> bool {
+    let mut any = false;
+    for l in 0..LANES {
+        any |= lanes[l] > level;
+    }
+    any
+}
+
+/// |x − μ|².
+#[inline(always)]
+fn chord2(x: &[f64], mean: &[Lanes]) -> Lanes {
+    let mut off = [0.0; LANES];
     for (x, mean) in x.iter().zip(mean) {
         for l in 0..LANES {
             off[l] += (x - mean[l]) * (x - mean[l]);
+        }
+    }
+    off
+}
+
+/// ½(1 + ⟨μ, x⟩) and its logarithm.
+#[inline(always)]
+fn block_cosine(x: &[f64], mean: &[Lanes]) -> (Lanes, Lanes) {
+    let (off, mut sum) = (chord2(x, mean), [0.0; LANES]);
+    for (x, mean) in x.iter().zip(mean) {
+        for l in 0..LANES {
             sum[l] += (x + mean[l]) * (x + mean[l]);
         }
     }
