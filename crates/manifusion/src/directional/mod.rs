@@ -1,5 +1,5 @@
-//! Distributions of directions, in closed form: von Mises–Fisher and power spherical on S^d, Kent on
-//! S².
+//! Distributions of directions, in closed form: von Mises–Fisher and power spherical on S^d, Kent
+//! on S².
 
 mod bessel;
 mod kent;

@@ -40,8 +40,8 @@ struct Parameters {
 }
 
 impl Parameters {
-    /// Equal weights, and means at points chosen at random. A mean direction is √κ long, so that one
-    /// rate moves narrow and wide components by the same share of their spread.
+    /// Equal weights, and means at points chosen at random. A mean direction is √κ long, so that
+    /// one rate moves narrow and wide components by the same share of their spread.
     fn start(
         blocks: Vec<usize>,
         count: usize,
