@@ -1,9 +1,11 @@
 """Normalisers of directional distributions: von Mises-Fisher on S^d, Kent on S^2, power spherical on S^d.
 
-log of the integral over the sphere of the unnormalised density, less kappa for the first two (it would drown the digits):
+log of the integral over the sphere of the unnormalised density, less the log of its largest value, kappa for the first two and
+kappa log 2 for the last (it would drown the digits):
   vMF              (2 pi)^(m/2) kappa^(1-m/2) I_(m/2-1)(kappa), m = d + 1, against quadrature over the height
   Kent             2 pi int_-1^1 e^(kappa t) I_0(beta (1 - t^2)) dt by quadrature, against its series in I_(2j+1/2)(kappa)
-  power spherical  2^(a+b) pi^b Gamma(a)/Gamma(a+b), a = d/2 + kappa, b = d/2, against quadrature over the height
+  power spherical  2^(a+b) pi^b Gamma(a)/Gamma(a+b), a = d/2 + kappa, b = d/2, against quadrature over the height; its derivative
+                   by kappa from digamma functions, against a difference quotient
 
 Run: reference/.venv/bin/python reference/directional.py
 """
@@ -61,24 +63,28 @@ def kent(kappa, beta):
 
 
 def power_spherical(d, kappa):
-    a, b = mpf(d) / 2 + mpf(kappa), mpf(d) / 2
-    value = (a + b) * mpmath.log(2) + b * mpmath.log(mp.pi) + mpmath.loggamma(a) - mpmath.loggamma(a + b)
+    kappa = mpf(kappa)
+    a, b = mpf(d) / 2 + kappa, mpf(d) / 2
+    norm = lambda k: 2 * b * mpmath.log(2) + b * mpmath.log(mp.pi) + mpmath.loggamma(k + b) - mpmath.loggamma(k + 2 * b)
+    value, slope = norm(kappa), mpmath.digamma(a) - mpmath.digamma(a + b)
     if d > 1 and kappa > 0:
         # (1 + t)^kappa is largest at t = 1: u = 1 - t.
-        height = lambda u: (1 - u / 2) ** mpf(kappa) * (u * (2 - u)) ** ((mpf(d) - 2) / 2)
-        check = mpmath.log(area(d - 1) * integral(height, 1 / mpf(kappa), (mpf(d) - 1) / kappa)) + kappa * mpmath.log(2)
-        close(mpmath.exp(value - kappa * mpmath.log(2)), mpmath.exp(check - kappa * mpmath.log(2)), 1e-12, f"power spherical {d} {kappa}")
-    return value
+        height = lambda u: (1 - u / 2) ** kappa * (u * (2 - u)) ** ((mpf(d) - 2) / 2)
+        check = mpmath.log(area(d - 1) * integral(height, 1 / kappa, (mpf(d) - 1) / kappa))
+        close(mpmath.exp(value), mpmath.exp(check), 1e-12, f"power spherical {d} {kappa}")
+    h = mpf(10) ** -12 * (kappa + b)
+    close(slope, (norm(kappa + h) - norm(kappa - h)) / (2 * h), 1e-12, f"slope of power spherical {d} {kappa}")
+    return {"d": d, "kappa": float(kappa), "log_scaled_norm": value, "slope": slope}
 
 
 def main():
     dims = [1, 2, 3, 5, 10, 50]
     write(
         "directional.json",
-        meta("directional.py", "40 digits", log_scaled_norm="log of the normaliser less kappa (vMF, Kent); log_norm: log of the normaliser"),
+        meta("directional.py", "40 digits", log_scaled_norm="log of the normaliser less kappa (vMF, Kent) or kappa log 2 (power spherical)", slope="its derivative by kappa"),
         vmf=[{"d": d, "kappa": k, "log_scaled_norm": vmf(d, k)} for d in dims for k in KAPPAS],
         kent=[{"kappa": k, "beta": k * s, "log_scaled_norm": kent(k, k * s)} for k in KAPPAS for s in SHARES],
-        power_spherical=[{"d": d, "kappa": k, "log_norm": power_spherical(d, k)} for d in dims for k in KAPPAS],
+        power_spherical=[power_spherical(d, k) for d in [*dims, 63, 64] for k in KAPPAS],
     )
 
 

@@ -111,9 +111,13 @@ fn describe(progress: &Progress, since: f64) -> String {
         return format!("{stage}: {} %{left}", 100 * done.min(total) / total);
     };
     let nll = numbers.validation_nll.map_or(String::from("-"), |nll| format!("{nll:.4}"));
+    let variance = match numbers.variance {
+        variance if variance.is_nan() => String::new(),
+        variance => format!(", variance {variance:.2e}"),
+    };
     format!(
-        "{stage}: step {done} of {total}{left}; loss {:.3}, variance {:.2e}, validation NLL {nll}",
-        numbers.loss, numbers.variance
+        "{stage}: step {done} of {total}{left}; loss {:.3}{variance}, validation NLL {nll}",
+        numbers.loss
     )
 }
 

@@ -360,6 +360,44 @@ pub fn log_sum_exp(x: &[f64]) -> f64 {
     largest + x.iter().map(|v| (v - largest).exp()).sum::<f64>().ln()
 }
 
+/// exp for arguments up to 700, to 2e-15; 0 below −700. Vectorised, unlike the library's.
+#[inline(always)]
+pub(crate) fn exp_lanes<const L: usize>(x: &[f64; L]) -> [f64; L] {
+    /// 1/n!, highest first.
+    const TAYLOR: [f64; 13] = [
+        1.0 / 479_001_600.0,
+        1.0 / 39_916_800.0,
+        1.0 / 3_628_800.0,
+        1.0 / 362_880.0,
+        1.0 / 40_320.0,
+        1.0 / 5_040.0,
+        1.0 / 720.0,
+        1.0 / 120.0,
+        1.0 / 24.0,
+        1.0 / 6.0,
+        0.5,
+        1.0,
+        1.0,
+    ];
+    // 1.5·2⁵²: adding it rounds to an integer, which then stands in the low bits.
+    const ROUND: f64 = 6_755_399_441_055_744.0;
+    let mut out = [0.0; L];
+    for l in 0..L {
+        let clamped = if x[l] > -700.0 { x[l] } else { -700.0 };
+        let shifted = clamped * std::f64::consts::LOG2_E + ROUND;
+        let k = shifted - ROUND;
+        // ln 2 in two parts, the first with 32 bits, so that k times it is exact.
+        let r = (clamped - k * 0.693_147_180_369_123_8) - k * 1.908_214_929_270_587_7e-10;
+        let mut sum = TAYLOR[0];
+        for c in &TAYLOR[1..] {
+            sum = sum * r + c;
+        }
+        let power = f64::from_bits(shifted.to_bits().wrapping_add(1023) << 52);
+        out[l] = if x[l] > -700.0 { sum * power } else { 0.0 };
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -35,7 +35,7 @@ pub struct Progress {
 pub struct TrainingProgress {
     /// Mean loss of the last steps.
     pub loss: f64,
-    /// Variance of the loss's estimator over a batch.
+    /// Variance of the loss's estimator over a batch; NaN where there is no estimator.
     pub variance: f64,
     /// Negative log-likelihood of the validation points when it was last computed, in nats.
     pub validation_nll: Option<f64>,

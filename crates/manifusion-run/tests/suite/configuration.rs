@@ -48,7 +48,7 @@ fn mistakes_are_said_in_one_sentence() {
     let parse = |text: &str| Config::parse(text).unwrap();
     assert_eq!(
         sentence(parse("method = \"forest\"")),
-        "unknown method 'forest'; allowed: stack, rdm, kernel, vmf, kent"
+        "unknown method 'forest'; allowed: stack, rdm, kernel, vmf, kent, mops"
     );
     assert!(sentence(parse("[train]\nbatchsize = 3")).contains("unknown field `batchsize`"));
     assert!(sentence(parse("colour = 3")).contains("unknown field `colour`"));

@@ -2,9 +2,9 @@
 
 use rand_distr::{Distribution, Gamma};
 
-use super::MAX_CONCENTRATION;
 use super::bessel::{bessel_ratio, log_scaled_bessel};
-use crate::linalg::{distance, dot, norm};
+use super::{MAX_CONCENTRATION, draw_around};
+use crate::linalg::{distance, norm};
 use crate::rng::Stream;
 
 /// p(x) = e^{κ⟨μ, x⟩}/Z(κ), with Z = (2π)^{(d+1)/2} κ^{−ν} I_ν(κ), ν = (d−1)/2.
@@ -70,24 +70,7 @@ impl VonMisesFisher {
     /// `x ←` a draw.
     pub fn sample(&self, stream: &mut Stream, x: &mut [f64]) {
         let deficit = self.draw_deficit(stream);
-        // A uniform direction of the tangent space.
-        let mut length = 0.0;
-        while length == 0.0 {
-            x.fill_with(|| stream.normal());
-            let along = dot(x, &self.mean);
-            for (x, mean) in x.iter_mut().zip(&self.mean) {
-                *x -= along * mean;
-            }
-            length = norm(x);
-        }
-        let (cosine, sine) = (1.0 - deficit, (deficit * (2.0 - deficit)).sqrt());
-        for (x, mean) in x.iter_mut().zip(&self.mean) {
-            *x = cosine * mean + sine / length * *x;
-        }
-        let length = norm(x);
-        for x in x {
-            *x /= length;
-        }
+        draw_around(&self.mean, deficit, stream, x);
     }
 
     /// 1 − ⟨μ, x⟩ of a draw: in closed form on S², by rejection else (Wood 1994).

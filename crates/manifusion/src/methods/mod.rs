@@ -5,6 +5,7 @@
 //! budget of time and the checkpoints belong to [`mod@crate::fit`] and to whoever keeps the files.
 
 mod kernel;
+pub mod mops;
 mod moser;
 pub mod network;
 mod parametric;
@@ -26,6 +27,7 @@ use serde_json::Value as Json;
 use thiserror::Error;
 
 pub use kernel::{Kernel, KernelMethod, KernelSettings, read_mixture, write_mixture};
+pub use mops::Mops;
 pub use moser::{Moser, MoserMethod, MoserModelChoices, MoserModelSettings};
 pub use parametric::{Parametric, ParametricMethod, ParametricSettings};
 pub use rcnf::{Rcnf, RcnfMethod, RcnfModelChoices, RcnfModelSettings};
@@ -62,6 +64,7 @@ pub static METHODS: &[&dyn Method] = &[
     &KernelMethod,
     &ParametricMethod::VMF,
     &ParametricMethod::KENT,
+    &mops::MopsMethod,
     &RsgmMethod::NEW,
     &StereographicMethod::NEW,
     &MoserMethod::NEW,

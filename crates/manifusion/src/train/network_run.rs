@@ -1,6 +1,7 @@
 //! A training run of any network: steps, validation, the best weights, patience, and a budget of
 //! time.
 
+use std::marker::PhantomData;
 use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
@@ -13,8 +14,9 @@ use crate::error::SolveError;
 use crate::points::Points;
 use crate::watch::{TrainingProgress, Watch};
 
-/// Something that learns weights step by step and makes a density of them.
-pub trait Learner: Send {
+/// Something that learns weights step by step and makes a density of them. `C` is what it keeps: a
+/// network with its optimiser, or other weights.
+pub trait Learner<C = Checkpoint<f32>>: Send {
     /// One step of the optimiser.
     fn step(&mut self) -> Result<StepReport, TrainError>;
     /// Steps done.
@@ -26,9 +28,9 @@ pub trait Learner: Send {
     /// The density with the averaged weights, evaluated to this tolerance.
     fn density(&self, tolerance: f64) -> Result<Box<dyn Density>, TrainError>;
     /// What is needed to go on, with the caller's own state beside it.
-    fn checkpoint(&self, own: Arrays) -> Checkpoint<f32>;
+    fn checkpoint(&self, own: Arrays) -> C;
     /// Goes on from a checkpoint of the same configuration; returns the caller's own state.
-    fn restore(&mut self, checkpoint: Checkpoint<f32>) -> Result<Arrays, RestoreError>;
+    fn restore(&mut self, checkpoint: C) -> Result<Arrays, RestoreError>;
 }
 
 /// When a run validates and when it ends.
@@ -157,8 +159,9 @@ const VALIDATION_SHARE: f64 = 0.25;
 const ALLOWED_DRIFT: f64 = 0.04;
 
 /// A run of a learner, from its first step or from a checkpoint to its end.
-pub struct NetworkRun<L> {
+pub struct NetworkRun<L, C = Checkpoint<f32>> {
     learner: L,
+    kept: PhantomData<fn() -> C>,
     settings: LoopSettings,
     validation: Points,
     best: Option<Best>,
@@ -187,7 +190,7 @@ impl RunClock {
     }
 }
 
-impl<L: Learner> NetworkRun<L> {
+impl<C, L: Learner<C>> NetworkRun<L, C> {
     /// A run that began `seconds_before` seconds ago, with fits and plans.
     pub fn new(
         learner: L,
@@ -198,6 +201,7 @@ impl<L: Learner> NetworkRun<L> {
         let step = learner.steps_done();
         Self {
             learner,
+            kept: PhantomData,
             settings,
             validation,
             best: None,
@@ -261,7 +265,9 @@ impl<L: Learner> NetworkRun<L> {
     /// The mean numbers since the last record.
     fn record(&mut self, report: &StepReport) -> MetricsRow {
         let window = std::mem::take(&mut self.window);
-        let mean = |sum: f64| Some(window.mean(sum)).filter(|_| window.steps > 0.0);
+        // A learner without times has no numbers of them.
+        let known = |mean: &f64| window.steps > 0.0 && !mean.is_nan();
+        let mean = |sum: f64| Some(window.mean(sum)).filter(known);
         self.numbers.loss = window.mean(window.loss);
         self.numbers.variance = window.mean(window.variance);
         MetricsRow {
@@ -351,7 +357,7 @@ impl<L: Learner> NetworkRun<L> {
     }
 
     /// Everything that is needed to go on.
-    pub fn checkpoint(&self) -> Checkpoint<f32> {
+    pub fn checkpoint(&self) -> C {
         let mut own = Arrays::default();
         let mut put = |name: &str, value: Value| own.values.insert(name.into(), value);
         put("since_best", self.since_best.into());
@@ -368,7 +374,7 @@ impl<L: Learner> NetworkRun<L> {
     }
 
     /// Goes on from a checkpoint.
-    pub fn restore(&mut self, checkpoint: Checkpoint<f32>) -> Result<(), RestoreError> {
+    pub fn restore(&mut self, checkpoint: C) -> Result<(), RestoreError> {
         let own = self.learner.restore(checkpoint)?;
         let whole = |name: &str| own.values.get(name).and_then(Value::as_u64);
         let number = |name: &str| own.values.get(name).and_then(Value::as_f64).unwrap_or(0.0);

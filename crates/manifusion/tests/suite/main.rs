@@ -20,6 +20,7 @@ mod nn_training;
 mod noising_paths;
 mod optim_steps;
 mod peer_methods;
+mod power_spherical;
 mod smoothing;
 mod solvers;
 mod splits;

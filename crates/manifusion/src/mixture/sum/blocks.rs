@@ -5,9 +5,10 @@ use pulp::{Simd, WithSimd};
 use smallvec::SmallVec;
 
 use super::lanes::{
-    Lanes, chord2, cosine, exp, gauss, lanes, map2, narrow, turn_towards, wide, wide_circle,
+    Lanes, chord2, cosine, gauss, lanes, map2, narrow, turn_towards, wide, wide_circle,
 };
 use super::{Component, TINY};
+use crate::linalg::exp_lanes as exp;
 use crate::mixture::radial::RadialForm;
 use crate::mixture::space::{Shape, Space};
 use crate::mixture::tree::CellWeights;
