@@ -91,7 +91,7 @@ fn paper() -> Moser {
 }
 
 /// Largest frequency of Fourier features: the divergence of higher ones is too noisy to learn.
-const HIGHEST: f64 = 32.0;
+const HIGHEST: f64 = 64.0;
 
 impl Recipe for MoserRecipe {
     const INFO: &'static MethodInfo = &INFO;
@@ -139,7 +139,7 @@ impl Recipe for MoserRecipe {
             may_have_grids: false,
         };
         let net = NetChoices {
-            fourier: choices.net.fourier.or(Some(64)),
+            fourier: choices.net.fourier.or(Some(128)),
             fourier_max: choices.net.fourier_max.or(Some((1.0 / scales.small).clamp(4.0, HIGHEST))),
             actnorm: choices.net.actnorm.or(Some(false)),
             // There is no time.
@@ -149,7 +149,7 @@ impl Recipe for MoserRecipe {
         };
         let model = MoserModelSettings {
             floor: choices.model.floor.unwrap_or(1e-2),
-            penalty: choices.model.penalty.unwrap_or(10.0),
+            penalty: choices.model.penalty.unwrap_or(5.0),
         };
         let train = training(&choices.train, 1e-3, manifold.dim());
         Ok(Settings { preset, model, net: facts.resolve(&net), train })
