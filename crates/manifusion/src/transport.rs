@@ -26,9 +26,11 @@ const STEP: f64 = 1e-4;
 /// Rows that one thread differentiates at a time.
 const CHUNK: usize = 8;
 
-/// F and its gradients on a batch, with the buffers that they need.
+/// F and its gradients on a batch, with the buffers that they need. With a penalty c it is
+/// F − c|∂f/∂x|² (Frobenius) in place of F: what keeps a flow smooth enough for its solver.
 #[derive(Debug, Default)]
 pub(crate) struct Transport {
+    penalty: f64,
     directions: Vec<f64>,
     matrix: Vec<f64>,
     cotangent: Vec<f64>,
@@ -39,6 +41,8 @@ pub(crate) struct Transport {
     by_direction: Vec<f64>,
     /// ∇_g·v, n.
     pub(crate) divergence: Vec<f64>,
+    /// ⟨α, v⟩, n.
+    pub(crate) along: Vec<f64>,
     /// v as coefficients, P f, n × m.
     pub(crate) velocity: Vec<f64>,
     /// The gradient of F along the manifold, n × m.
@@ -67,6 +71,11 @@ fn geometry(manifold: &dyn Manifold, x: &[f64], matrix: &mut [f64], h: &mut [f64
 struct Shared<'a>(std::sync::Mutex<(&'a mut [f64], &'a mut [f64])>);
 
 impl Transport {
+    /// With the penalty c.
+    pub(crate) fn with_penalty(penalty: f64) -> Self {
+        Self { penalty, ..Self::default() }
+    }
+
     /// Evaluates the network at points `x`, times `s` and covectors `alpha` (n × m). The gradient
     /// of Σ weight·F by the parameters is then in the workspace; F's parts and its gradient by the
     /// points are in `self`.
@@ -97,7 +106,7 @@ impl Transport {
         }
         let directions = Directions { per_row: m, e: &self.directions, e_s: &[] };
         let input = FieldInput { x, s, directions };
-        let (matrix, cotangent) = (&self.matrix, &self.cotangent);
+        let (matrix, cotangent, penalty) = (&self.matrix, &self.cotangent, self.penalty);
         let shared = Shared(std::sync::Mutex::new((&mut self.values[..], &mut self.jacobian[..])));
         let loss = |values: ShardValues<'_>, out: ShardCotangents<'_>| {
             let first = values.first_row;
@@ -113,9 +122,10 @@ impl Transport {
                 let mut total = dot(c, &values.a[r * m..(r + 1) * m]);
                 for j in 0..m {
                     for i in 0..m {
-                        let of_jvp = at + j * m + i;
-                        total += matrix[i * m + j] * values.jvp[of_jvp];
-                        out.jvp[of_jvp] = weight * matrix[i * m + j];
+                        let (of_jvp, entry) = (at + j * m + i, matrix[i * m + j]);
+                        let slope = values.jvp[of_jvp];
+                        total += (entry - penalty * slope) * slope;
+                        out.jvp[of_jvp] = weight * (entry - 2.0 * penalty * slope);
                     }
                 }
                 out.loss[r] = weight * total;
@@ -134,6 +144,18 @@ impl Transport {
         self.finish(manifold, x, alpha, weight)
     }
 
+    /// The losses of the rows, weight·F each.
+    pub(crate) fn losses(&self) -> &[f64] {
+        &self.losses
+    }
+
+    /// The largest Frobenius norm of ∂f/∂x on the batch: 1 over it is a time in which the flow
+    /// changes.
+    pub(crate) fn steepest(&self, m: usize) -> f64 {
+        let squares = self.jacobian.chunks_exact(m * m).map(|jacobian| dot(jacobian, jacobian));
+        squares.fold(0.0, f64::max).sqrt()
+    }
+
     fn resize(&mut self, n: usize, m: usize) {
         for (buffer, size) in [
             (&mut self.directions, n * m * m),
@@ -147,6 +169,7 @@ impl Transport {
             (&mut self.gradient, n * m),
             (&mut self.by_time, n),
             (&mut self.divergence, n),
+            (&mut self.along, n),
             (&mut self.losses, n),
         ] {
             buffer.resize(size, 0.0);
@@ -166,15 +189,20 @@ impl Transport {
         for (i, x) in x.rows().enumerate() {
             let own = i * m..(i + 1) * m;
             manifold.project_tangent(x, &mut self.velocity[own.clone()]);
-            // F less ⟨α, v⟩ = ⟨Mα, f⟩.
             let matrix = &self.matrix[i * m * m..(i + 1) * m * m];
-            let f = &self.values[own.clone()];
-            let along: f64 = matrix
-                .chunks_exact(m)
-                .zip(f)
-                .map(|(row, f)| f * dot(row, &alpha[own.clone()]))
-                .sum();
-            self.divergence[i] = self.losses[i] / weight - along;
+            let jacobian = &self.jacobian[i * m * m..(i + 1) * m * m];
+            let (f, c) = (&self.values[own.clone()], &self.cotangent[own.clone()]);
+            let (mut divergence, mut along) = (0.0, 0.0);
+            for (i, row) in matrix.chunks_exact(m).enumerate() {
+                let part = dot(row, &alpha[own.clone()]);
+                along += f[i] * part;
+                // ⟨h, f⟩ = ⟨h + Mα, f⟩ − ⟨Mα, f⟩
+                divergence += f[i] * (c[i] - part);
+                for (j, entry) in row.iter().enumerate() {
+                    divergence += entry * jacobian[j * m + i];
+                }
+            }
+            (self.divergence[i], self.along[i]) = (divergence, along);
         }
         let (values, jacobian, by_point) = (&self.values, &self.jacobian, &self.by_point);
         parallel::for_each_chunk(&mut self.gradient, m, CHUNK, |first, chunk| {

@@ -3,8 +3,8 @@
 //! With the uniform density ν the model is μ = ν − ∇_g·u, whose mass is one by the divergence
 //! theorem; where it is negative a penalty pushes it up. The network is u/ν, so that r = μ/ν =
 //! 1 − ∇_g·(u/ν), and r₊ = max(ε, r) is what the method itself states as its density. The flow
-//! dY/ds = −(u/ν)/ρ with ρ = s + (1 − s) r₊ takes μ₊ at s = 0 to ν at s = 1, exactly so where r > ε:
-//! the likelihood that is reported is that of this flow, whose mass is one everywhere.
+//! dY/ds = −(u/ν)/ρ with ρ = s + (1 − s) r₊ takes μ₊ at s = 0 to ν at s = 1, exactly so where
+//! r > ε: the likelihood that is reported is that of this flow, whose mass is one everywhere.
 
 use std::fmt;
 use std::sync::Arc;

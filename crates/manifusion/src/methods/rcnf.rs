@@ -5,9 +5,10 @@
 //! ∫ ∇_g·v ds. Its gradient by the network needs no graph of the solver: with α = ∇ log q_s(Y_s),
 //! the adjoint state, it is that of ∫ (∇_g·v + ⟨α, v⟩) ds along the path held fixed, and α goes
 //! backwards along the same path (see `transport`). Points go forward by fourth-order steps, α
-//! backwards by Adams–Bashforth on the same nodes, one reverse pass of the network at each. The nodes
-//! are drawn anew for every batch: between nodes that stay the same a network learns to move so that
-//! the sum of divergences flatters it.
+//! backwards by Adams–Bashforth on the same nodes, one reverse pass of the network at each.
+//!
+//! A network must not learn what its solver does not see: nodes are drawn anew for every batch,
+//! there are as many as the flow is steep, and a penalty keeps it from becoming steeper than that.
 
 use std::sync::Arc;
 
@@ -18,6 +19,7 @@ use super::network::{
 use super::references::RCNF;
 use super::settings::settings;
 use super::{FitError, Fitted, Geometry, MethodInfo, ModelFacts, Request, Task, write_settings};
+use crate::checkpoint::Arrays;
 use crate::density::Density;
 use crate::error::SolveError;
 use crate::field::Field;
@@ -29,15 +31,17 @@ use crate::ode::OdeOptions;
 use crate::prior::Prior;
 use crate::rng::Streams;
 use crate::rows::Rows;
-use crate::train::{NetworkTrainer, Objective, TrainError};
+use crate::train::{NetworkTrainer, Objective, RestoreError, TrainError};
 use crate::transport::Transport;
 
 settings! {
     /// The flow.
     "model": RcnfModelSettings, RcnfModelChoices {
-        /// Steps of the solver in training; likelihoods that are reported are solved to a
-        /// tolerance.
+        /// Steps of the solver in training, at most: there are as many as the flow is steep.
+        /// Likelihoods that are reported are solved to a tolerance.
         solver_steps: usize,
+        /// Weight of the penalty on steep flows, |∂v/∂x|² along the path.
+        smoothness: f64,
     }
 }
 
@@ -76,7 +80,7 @@ impl From<Rcnf> for Request {
 fn paper() -> Rcnf {
     Rcnf {
         preset: Some(Preset::Paper),
-        model: RcnfModelChoices { solver_steps: Some(24) },
+        model: RcnfModelChoices { solver_steps: Some(100), smoothness: Some(0.0) },
         net: NetChoices {
             depth: Some(4),
             width: Some(512),
@@ -106,6 +110,10 @@ impl Recipe for RcnfRecipe {
             let (name, expected) = ("model.solver_steps", "from 2 to 4096");
             return Err(FitError::Setting { name, value: steps.to_string(), expected });
         }
+        if let Some(c) = choices.model.smoothness.filter(|c| !(*c >= 0.0 && c.is_finite())) {
+            let (name, expected) = ("model.smoothness", "a number of at least 0");
+            return Err(FitError::Setting { name, value: c.to_string(), expected });
+        }
         choices.check()
     }
 
@@ -131,8 +139,7 @@ impl Recipe for RcnfRecipe {
         let net = NetChoices {
             depth: choices.net.depth.or(Some(3)),
             width: choices.net.width.or(Some(128)),
-            fourier: choices.net.fourier.or(Some(if hyperbolic { 0 } else { 16 })),
-            fourier_max: choices.net.fourier_max.or(Some(6.0)),
+            fourier: choices.net.fourier.or(Some(0)),
             actnorm: choices.net.actnorm.or(Some(hyperbolic)),
             // Second derivatives of other coordinates are not known to the reverse pass.
             log_coordinates: Some(false),
@@ -140,9 +147,13 @@ impl Recipe for RcnfRecipe {
             inverse_noise: Some(false),
             ..choices.net
         };
-        let model = RcnfModelSettings { solver_steps: choices.model.solver_steps.unwrap_or(16) };
+        let model = RcnfModelSettings {
+            solver_steps: choices.model.solver_steps.unwrap_or(48),
+            smoothness: choices.model.smoothness.unwrap_or(1e-3),
+        };
         let batch = choices.train.batch.or(Some(256));
-        let choices = TrainingChoices { batch, ..choices.train };
+        let clip = choices.train.clip.or(Some(1.0));
+        let choices = TrainingChoices { batch, clip, ..choices.train };
         let train = training(&choices, 1e-3, manifold.ambient_dim());
         Ok(Settings { preset, model, net: facts.resolve(&net), train })
     }
@@ -159,10 +170,12 @@ impl Recipe for RcnfRecipe {
             settings: settings.clone(),
             data: task.train.coordinates().to_vec(),
             nodes: vec![vec![0.0; train.batch * m]; settings.model.solver_steps + 1],
-            grid: vec![START; settings.model.solver_steps + 1],
+            grid: Vec::new(),
+            steps: LEAST_STEPS.min(settings.model.solver_steps),
+            next_steps: LEAST_STEPS.min(settings.model.solver_steps),
             times: vec![START; train.batch],
             picks: vec![0; train.batch],
-            transport: Transport::default(),
+            transport: Transport::with_penalty(settings.model.smoothness),
             gradient: Vec::new(),
             seed,
         };
@@ -186,6 +199,11 @@ impl Recipe for RcnfRecipe {
 /// The times of the data and of the prior. Networks take positive times.
 const START: f64 = 1e-3;
 const END: f64 = 1.0;
+
+/// Fewest steps of the solver, and how much a flow may change in a step: the length of a step times
+/// the norm of ∂v/∂x. Beyond 1 explicit steps of the adjoint are unstable.
+const LEAST_STEPS: usize = 8;
+const STEEPNESS: f64 = 0.5;
 
 /// The density of a network.
 fn flow(geometry: &Geometry, net: Mlp<f32>, options: FlowOptions) -> FlowDensity {
@@ -211,6 +229,9 @@ pub struct MaximumLikelihood {
     nodes: Vec<Vec<f64>>,
     /// The times of the nodes.
     grid: Vec<f64>,
+    /// Steps of the solver, by how steep the flow was on the last batch.
+    steps: usize,
+    next_steps: usize,
     times: Vec<f64>,
     picks: Vec<usize>,
     transport: Transport,
@@ -314,6 +335,7 @@ impl MaximumLikelihood {
     fn draw_grid(&mut self, step: u64) {
         let mut stream = Streams::new(self.seed, "train-times").stream(0, step);
         let mut at = 0.0;
+        self.grid.resize(self.steps + 1, 0.0);
         for node in &mut self.grid {
             *node = at;
             at += 0.5 + stream.uniform();
@@ -330,7 +352,7 @@ impl MaximumLikelihood {
         let size = self.nodes[0].len();
         let mut slopes = [vec![0.0; size], vec![0.0; size], vec![0.0; size], vec![0.0; size]];
         let mut place = vec![0.0; size];
-        for node in 0..self.settings.model.solver_steps {
+        for node in 0..self.steps {
             let (s, h) = (self.grid[node], self.grid[node + 1] - self.grid[node]);
             let (before, after) = self.nodes.split_at_mut(node + 1);
             let (from, to) = (&before[node], &mut after[0]);
@@ -362,7 +384,7 @@ impl MaximumLikelihood {
     ) -> Result<(), SolveError> {
         let (manifold, prior) = (self.geometry.manifold.as_ref(), self.geometry.prior.as_ref());
         let (m, n) = (manifold.ambient_dim(), losses.len());
-        let last = self.settings.model.solver_steps;
+        let last = self.steps;
         let mut alpha = vec![0.0; n * m];
         prior_gradient(manifold, prior, &self.nodes[last], &mut alpha)?;
         for (loss, x) in losses.iter_mut().zip(self.nodes[last].chunks_exact(m)) {
@@ -370,6 +392,7 @@ impl MaximumLikelihood {
         }
         self.gradient.clear();
         self.gradient.resize(net.params().len(), 0.0);
+        let mut steepest = 0f64;
         let mut before: Option<(f64, Vec<f64>)> = None;
         for node in (0..=last).rev() {
             let length = |k: usize| self.grid[k + 1] - self.grid[k];
@@ -383,8 +406,11 @@ impl MaximumLikelihood {
             for (sum, g) in self.gradient.iter_mut().zip(workspace.gradient()) {
                 *sum += g;
             }
-            for (loss, div) in losses.iter_mut().zip(&self.transport.divergence) {
-                *loss += weight * div;
+            steepest = steepest.max(self.transport.steepest(m));
+            // weight·F less what belongs to α, which is no part of the loss.
+            let parts = losses.iter_mut().zip(self.transport.losses()).enumerate();
+            for (i, (loss, value)) in parts {
+                *loss += value - weight * self.transport.along[i];
             }
             if node == 0 {
                 break;
@@ -406,6 +432,8 @@ impl MaximumLikelihood {
             before = Some((h, now));
         }
         workspace.gradient_mut().copy_from_slice(&self.gradient);
+        let wanted = (steepest * (END - START) / STEEPNESS).ceil() as usize;
+        self.next_steps = wanted.max(LEAST_STEPS).min(self.settings.model.solver_steps);
         Ok(())
     }
 }
@@ -421,6 +449,7 @@ impl Objective for MaximumLikelihood {
             x.copy_from_slice(&self.data[*picked * m..(*picked + 1) * m]);
         }
         self.times.fill(START);
+        self.steps = self.next_steps;
         self.draw_grid(step);
         Ok(())
     }
@@ -451,6 +480,17 @@ impl Objective for MaximumLikelihood {
 
     fn density(&self, net: Mlp<f32>, tolerance: f64) -> Result<Box<dyn Density>, TrainError> {
         Ok(Box::new(flow(&self.geometry, net, FlowOptions::with_tolerance(tolerance))))
+    }
+
+    fn save(&self, own: &mut Arrays) {
+        own.values.insert("solver_steps".into(), self.next_steps.into());
+    }
+
+    fn restore(&mut self, own: &mut Arrays) -> Result<(), RestoreError> {
+        let found = own.values.remove("solver_steps").and_then(|value| value.as_u64());
+        let what = "solver steps";
+        self.next_steps = found.ok_or(RestoreError::Missing { what })? as usize;
+        Ok(())
     }
 }
 
@@ -488,12 +528,14 @@ mod tests {
             choices.net.zero_output = Some(false);
             choices.train.batch = Some(48);
             choices.model.solver_steps = Some(64);
+            choices.model.smoothness = Some(0.0);
             let settings = RcnfRecipe::resolve(&choices, &task).unwrap();
             let mut trainer = RcnfRecipe::trainer(&task, &settings, 3).unwrap();
             // A step sets ActNorm.
             trainer.step().unwrap();
             let net = trainer.net().clone();
             let mut objective = RcnfRecipe::trainer(&task, &settings, 3).unwrap().into_objective();
+            objective.next_steps = 64;
             objective.draw(7).unwrap();
             let x = objective.nodes[0].clone();
             let mut workspace = net.train_workspace(2);

@@ -5,6 +5,7 @@ mod common;
 mod directional;
 mod flow_densities;
 mod front_door;
+mod geodesics;
 mod golden_geometry;
 mod heat_kernels;
 mod kernel_mixture;

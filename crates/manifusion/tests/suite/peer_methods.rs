@@ -20,7 +20,7 @@ use manifusion::rows::{Rows, RowsMut};
 
 /// Fits a generated set and compares with its ground-truth density: the mean difference of
 /// log-densities over fresh points, which is a KL divergence, and the mass.
-fn recovers(request: impl Into<Request>, set: &str, what: &str) {
+fn recovers(request: impl Into<Request>, set: &str, what: &str, allowed: f64) {
     let truth = Synthetic::new(set).unwrap();
     let points = Points::synthetic(set, 4000, 1).unwrap();
     let finished = Fit::new(request).seed(1).run(&points).unwrap();
@@ -30,7 +30,7 @@ fn recovers(request: impl Into<Request>, set: &str, what: &str) {
     let log_p = finished.model.log_density_to(x, 1e-4).unwrap().log_p;
     let gaps = x.rows().zip(&log_p).map(|(x, log_p)| truth.log_density(x) - log_p);
     let (gap, se) = mean_se(gaps);
-    assert!(gap < 0.1 + 3.0 * se, "{what} on {set}: {gap} ± {se} nats from the ground truth");
+    assert!(gap < allowed + 3.0 * se, "{what} on {set}: {gap} ± {se} nats from the ground truth");
     assert!(gap > -3.0 * se - 0.02, "{what} on {set}: {gap} ± {se}: better than the ground truth");
     let model = finished.model.as_ref();
     let prior = model.prior().as_ref();
@@ -42,63 +42,72 @@ fn recovers(request: impl Into<Request>, set: &str, what: &str) {
 
 #[test]
 fn flow_matching_recovers_known_densities() {
-    let mut rfm = Rfm::default().steps(1500);
+    let mut rfm = Rfm::default().steps(4000);
     (rfm.net.width, rfm.net.depth) = (Some(128), Some(3));
-    recovers(rfm.clone(), "sphere-mixture", "rfm");
-    recovers(rfm.clone(), "torus-mixture", "rfm");
-    rfm.train.steps = Some(1000);
-    recovers(rfm, "hyperbolic-wrapped", "rfm");
+    recovers(rfm.clone(), "sphere-mixture", "rfm", 0.1);
+    recovers(rfm.clone(), "torus-mixture", "rfm", 0.1);
+    rfm.train.steps = Some(2000);
+    recovers(rfm, "hyperbolic-wrapped", "rfm", 0.1);
 }
 
 #[test]
 fn score_matching_recovers_known_densities() {
-    let mut rsgm = Rsgm::default().steps(1500);
+    let mut rsgm = Rsgm::default().steps(3000);
     (rsgm.net.width, rsgm.net.depth) = (Some(128), Some(3));
-    recovers(rsgm.clone(), "sphere-mixture", "rsgm, denoising");
+    recovers(rsgm.clone(), "sphere-mixture", "rsgm, denoising", 0.1);
     rsgm.model.form = Some(ScoreForm::Generators);
     rsgm.train.steps = Some(1000);
-    recovers(rsgm.clone(), "torus-mixture", "rsgm, generators");
+    recovers(rsgm.clone(), "torus-mixture", "rsgm, generators", 0.1);
+    // Without the targets of the transition kernel it learns more slowly.
     rsgm.model.loss = Some(ScoreLoss::Implicit);
     rsgm.model.noising = Some(Noising::Walk);
     rsgm.model.walk_steps = Some(40);
-    recovers(rsgm, "sphere-mixture", "rsgm, implicit, generators, walk");
+    recovers(rsgm, "sphere-mixture", "rsgm, implicit, generators, walk", 0.3);
 }
 
 #[test]
 fn a_stereographic_model_recovers_a_known_density() {
-    let mut model = Stereographic::default().steps(1500);
+    let mut model = Stereographic::default().steps(3000);
     (model.net.width, model.net.depth) = (Some(128), Some(3));
-    recovers(model, "sphere-mixture", "stereographic");
+    recovers(model, "sphere-mixture", "stereographic", 0.1);
 }
 
 #[test]
 fn moser_flow_recovers_a_known_density() {
-    let mut moser = Moser::default().steps(1200);
+    let mut moser = Moser::default().steps(800);
     (moser.net.width, moser.net.depth) = (Some(128), Some(3));
-    recovers(moser, "sphere-mixture", "moser");
+    recovers(moser, "sphere-mixture", "moser", 0.1);
 }
 
 #[test]
 fn a_normalising_flow_recovers_a_known_density() {
-    let mut rcnf = Rcnf::default().steps(250);
+    let mut rcnf = Rcnf::default().steps(300);
     (rcnf.net.width, rcnf.train.batch) = (Some(64), Some(128));
-    recovers(rcnf, "sphere-mixture", "rcnf");
+    recovers(rcnf, "sphere-mixture", "rcnf", 0.1);
 }
 
-/// Moser's flow has the density that the method states wherever that is above its floor, although
-/// the two are computed in different ways.
+/// Where the density of Moser flow is above its floor everywhere, its flow has that very density,
+/// although the two are computed in different ways.
 #[test]
 fn the_flow_of_moser_has_the_density_that_it_states() {
     let points = Points::synthetic("torus-mixture", 500, 1).unwrap();
-    let mut moser = Moser::default().steps(60);
-    (moser.net.width, moser.net.depth) = (Some(32), Some(2));
-    moser.model.floor = Some(1e-3);
+    let mut moser = Moser::default().steps(25);
+    (moser.net.width, moser.net.depth, moser.net.fourier) = (Some(32), Some(2), Some(0));
+    (moser.model.floor, moser.model.penalty) = (Some(1e-3), Some(50.0));
     let model = Fit::new(moser).run(&points).unwrap().model;
-    let stated = model.direct().unwrap().log_density(points.rows()).unwrap();
+    let direct = model.direct().unwrap();
+    let prior = model.prior().as_ref();
+    let uniform = prior.log_density(points.rows().row(0));
+    let mut everywhere = vec![0.0; 2000 * 4];
+    let streams = Streams::new(8, "everywhere");
+    for (i, x) in everywhere.chunks_exact_mut(4).enumerate() {
+        prior.sample(&mut streams.stream(i as u64, 0), x).unwrap();
+    }
+    let least = direct.log_density(Rows::new(&everywhere, 4).unwrap()).unwrap();
+    let least = least.into_iter().fold(f64::INFINITY, f64::min);
+    assert!(least > uniform + 1e-3f64.ln() + 1.0, "{least}: the floor must not be near");
+    let stated = direct.log_density(points.rows()).unwrap();
     let flowed = model.log_density_to(points.rows(), 1e-6).unwrap().log_p;
-    let uniform = model.prior().log_density(points.rows().row(0));
-    let above = stated.iter().all(|v| *v > uniform + 1e-3f64.ln() + 1.0);
-    assert!(above, "no point is near the floor");
     for (a, b) in stated.iter().zip(&flowed) {
         assert!((a - b).abs() < 2e-3, "{a} {b}");
     }
