@@ -139,6 +139,7 @@ impl Recipe for RcnfRecipe {
         let net = NetChoices {
             depth: choices.net.depth.or(Some(3)),
             width: choices.net.width.or(Some(128)),
+            activation: choices.net.activation.or(Some(Activation::Sine)),
             fourier: choices.net.fourier.or(Some(0)),
             actnorm: choices.net.actnorm.or(Some(hyperbolic)),
             // Second derivatives of other coordinates are not known to the reverse pass.
@@ -149,12 +150,12 @@ impl Recipe for RcnfRecipe {
         };
         let model = RcnfModelSettings {
             solver_steps: choices.model.solver_steps.unwrap_or(48),
-            smoothness: choices.model.smoothness.unwrap_or(1e-3),
+            smoothness: choices.model.smoothness.unwrap_or(1e-4),
         };
-        let batch = choices.train.batch.or(Some(256));
+        let batch = choices.train.batch.or(Some(128));
         let clip = choices.train.clip.or(Some(1.0));
         let choices = TrainingChoices { batch, clip, ..choices.train };
-        let train = training(&choices, 1e-3, manifold.ambient_dim());
+        let train = training(&choices, 4e-3, manifold.ambient_dim());
         Ok(Settings { preset, model, net: facts.resolve(&net), train })
     }
 

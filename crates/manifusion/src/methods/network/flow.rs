@@ -80,17 +80,19 @@ impl Fitted for FittedFlow {
 
     /// There is no noise to choose: every λ but 1, and every fixed number of steps, is refused.
     fn sample_with(&self, n: usize, options: &SampleOptions) -> Result<Vec<f64>, SolveError> {
-        let refused = |what| {
-            let (manifold, hint) = (self.info.title.to_owned(), "leave it out");
+        let refused = |what, hint| {
+            let manifold = self.info.title.to_owned();
             Err(SolveError::Unsupported { what, manifold, hint })
         };
         if options.lambda.to_bits() != 1f64.to_bits() {
-            return refused("a lambda other than 1");
+            return refused("a lambda other than 1", "its samples follow an ODE without noise");
         }
         let mut flow = self.flow.clone();
         match options.steps {
             Steps::Automatic => {}
-            Steps::Fixed { .. } => return refused("a fixed number of steps"),
+            Steps::Fixed { .. } => {
+                return refused("a fixed number of steps", "its ODE is solved to a tolerance");
+            }
             Steps::Adaptive(AdaptiveOptions { rtol, atol, .. }) => {
                 flow.sampling = OdeOptions { rtol, atol, ..OdeOptions::default() };
             }
