@@ -50,6 +50,17 @@ pub(crate) struct Transport {
     losses: Vec<f64>,
 }
 
+/// Where F is taken.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Places<'a> {
+    /// Points.
+    pub(crate) x: Rows<'a>,
+    /// Times, one per point.
+    pub(crate) s: &'a [f64],
+    /// Covectors, n × m.
+    pub(crate) alpha: &'a [f64],
+}
+
 /// `matrix ← M` and `h ← h(x)`.
 fn geometry(manifold: &dyn Manifold, x: &[f64], matrix: &mut [f64], h: &mut [f64]) {
     let (m, d) = (manifold.ambient_dim(), manifold.dim());
@@ -76,19 +87,17 @@ impl Transport {
         Self { penalty, ..Self::default() }
     }
 
-    /// Evaluates the network at points `x`, times `s` and covectors `alpha` (n × m). The gradient
-    /// of Σ weight·F by the parameters is then in the workspace; F's parts and its gradient by the
-    /// points are in `self`.
+    /// Evaluates the network. The gradient of Σ weight·F by the parameters is then in the
+    /// workspace; F's parts and its gradient by the points are in `self`.
     pub(crate) fn eval(
         &mut self,
         manifold: &dyn Manifold,
         net: &Mlp<f32>,
-        x: Rows<'_>,
-        s: &[f64],
-        alpha: &[f64],
+        places: Places<'_>,
         weight: f64,
         workspace: &mut TrainWorkspace<f32>,
     ) -> Result<(), SolveError> {
+        let Places { x, s, alpha } = places;
         let (n, m) = (x.len(), manifold.ambient_dim());
         self.resize(n, m);
         for (i, row) in self.directions.chunks_exact_mut(m * m).enumerate() {
@@ -308,7 +317,8 @@ mod tests {
             let rows = Rows::new(&x, m).unwrap();
             let mut transport = Transport::default();
             let s = vec![0.3; n];
-            transport.eval(manifold.as_ref(), &net, rows, &s, &alpha, 0.7, &mut workspace).unwrap();
+            let places = Places { x: rows, s: &s, alpha: &alpha };
+            transport.eval(manifold.as_ref(), &net, places, 0.7, &mut workspace).unwrap();
             for (i, x) in rows.rows().enumerate() {
                 let (own, d) = (i * m..(i + 1) * m, manifold.dim());
                 let alpha = &alpha[own.clone()];

@@ -10,12 +10,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::network::{
-    FittedFlow, NetChoices, NetFacts, NetworkChoices, NetworkMethod, NetworkSettings, PRESET,
-    Preset, Recipe, Scales, TrainingChoices, training, unsupported,
+    FittedFlow, NetChoices, NetFacts, NetworkChoices, NetworkMethod, NetworkSettings, OfMethod,
+    PRESET, Preset, Recipe, Scales, TrainingChoices, check_positive, training, unsupported,
 };
 use super::references::MOSER;
 use super::settings::settings;
-use super::{FitError, Fitted, Geometry, MethodInfo, ModelFacts, Request, Task, write_settings};
+use super::{FitError, Fitted, Geometry, MethodInfo, ModelFacts, Task, write_settings};
 use crate::density::Density;
 use crate::divergence::{Estimator, Probes};
 use crate::error::SolveError;
@@ -29,8 +29,8 @@ use crate::nn::{
 use crate::ode::OdeOptions;
 use crate::rng::Streams;
 use crate::rows::Rows;
-use crate::train::{NetworkTrainer, Objective, TrainError};
-use crate::transport::Transport;
+use crate::train::{NetworkTrainer, Objective, TrainError, pick_rows};
+use crate::transport::{Places, Transport};
 
 settings! {
     /// The density.
@@ -68,10 +68,8 @@ pub struct MoserRecipe;
 /// The method of this file.
 pub type MoserMethod = NetworkMethod<MoserRecipe>;
 
-impl From<Moser> for Request {
-    fn from(moser: Moser) -> Self {
-        Self::named(INFO.name, write_settings(&moser).unwrap_or_default())
-    }
+impl OfMethod for MoserModelChoices {
+    const METHOD: &'static str = INFO.name;
 }
 
 /// The authors' choices, as their code has them.
@@ -109,28 +107,17 @@ impl Recipe for MoserRecipe {
     }
 
     fn check(choices: &Moser) -> Result<(), FitError> {
-        for (name, value) in
-            [("model.floor", choices.model.floor), ("model.penalty", choices.model.penalty)]
-        {
-            if let Some(value) = value.filter(|value| !(*value > 0.0 && value.is_finite())) {
-                let (value, expected) = (value.to_string(), "a number above 0");
-                return Err(FitError::Setting { name, value, expected });
-            }
-        }
+        check_positive(&[
+            ("model.floor", choices.model.floor),
+            ("model.penalty", choices.model.penalty),
+        ])?;
         choices.check()
     }
 
     fn resolve(choices: &Moser, task: &Task) -> Result<Settings, FitError> {
         let manifold = task.geometry.manifold.as_ref();
-        let preset = choices.preset.unwrap_or(Preset::Fast);
-        let mut choices = choices.clone();
-        if preset == Preset::Paper {
-            let paper = paper();
-            choices.model = choices.model.or(paper.model);
-            choices.net = choices.net.or(paper.net);
-            choices.train = choices.train.or(paper.train);
-        }
-        let scales = Scales::of(task.mixture.as_ref().ok().map(AsRef::as_ref));
+        let (preset, choices) = choices.with_preset(paper);
+        let scales = Scales::of_task(task);
         let facts = NetFacts {
             manifold,
             scales: &scales,
@@ -263,7 +250,8 @@ impl Velocity for MoserVelocity {
         let mut transport = Transport::default();
         let mut workspace = self.net.train_workspace(1);
         let none = vec![0.0; x.as_slice().len()];
-        transport.eval(manifold, &self.net, x, &still, &none, 1.0, &mut workspace)?;
+        let places = Places { x, s: &still, alpha: &none };
+        transport.eval(manifold, &self.net, places, 1.0, &mut workspace)?;
         for (i, v) in v.chunks_exact_mut(m).enumerate() {
             let own = i * m..(i + 1) * m;
             let (u, div) = (&transport.velocity[own.clone()], transport.divergence[i]);
@@ -323,7 +311,7 @@ pub struct MoserObjective {
 
 impl MoserObjective {
     /// Rows of a batch that are data; the others are uniform.
-    fn from_data(&self) -> usize {
+    fn rows_of_data(&self) -> usize {
         self.picks.len().div_ceil(2)
     }
 }
@@ -331,13 +319,11 @@ impl MoserObjective {
 impl Objective for MoserObjective {
     fn draw(&mut self, step: u64) -> Result<(), TrainError> {
         let m = self.geometry.manifold.ambient_dim();
-        let (rows, from_data) = (self.data.len() / m, self.from_data());
-        let picks = Streams::new(self.seed, "train-rows").part(step);
+        let (rows, from_data) = (self.data.len() / m, self.rows_of_data());
+        pick_rows(self.seed, step, rows, &mut self.picks);
         let uniform = Streams::new(self.seed, "train-noise").part(step);
-        for (i, (x, picked)) in self.x.chunks_exact_mut(m).zip(&mut self.picks).enumerate() {
+        for (i, (x, picked)) in self.x.chunks_exact_mut(m).zip(&self.picks).enumerate() {
             if i < from_data {
-                let pick = (picks.stream(i as u64, 0).uniform() * rows as f64) as usize;
-                *picked = pick.min(rows - 1);
                 x.copy_from_slice(&self.data[*picked * m..(*picked + 1) * m]);
             } else {
                 let mut stream = uniform.stream(i as u64, 0);
@@ -367,7 +353,7 @@ impl Objective for MoserObjective {
         workspace: &mut TrainWorkspace<f32>,
         losses: &mut [f64],
     ) -> Result<f64, TrainError> {
-        let (n, from_data) = (self.rows(), self.from_data());
+        let (n, from_data) = (self.rows(), self.rows_of_data());
         let MoserModelSettings { floor, penalty } = self.settings.model;
         let probes = &self.probes;
         let loss = |values: ShardValues<'_>, out: ShardCotangents<'_>| {

@@ -13,12 +13,12 @@
 use std::sync::Arc;
 
 use super::network::{
-    FittedFlow, NetChoices, NetFacts, NetworkChoices, NetworkMethod, NetworkSettings, PRESET,
-    Preset, Recipe, Scales, TrainingChoices, training, unsupported,
+    FittedFlow, NetChoices, NetFacts, NetworkChoices, NetworkMethod, NetworkSettings, OfMethod,
+    PRESET, Preset, Recipe, Scales, TrainingChoices, training, unsupported,
 };
 use super::references::RCNF;
 use super::settings::settings;
-use super::{FitError, Fitted, Geometry, MethodInfo, ModelFacts, Request, Task, write_settings};
+use super::{FitError, Fitted, Geometry, MethodInfo, ModelFacts, Task, write_settings};
 use crate::checkpoint::Arrays;
 use crate::density::Density;
 use crate::error::SolveError;
@@ -31,8 +31,8 @@ use crate::ode::OdeOptions;
 use crate::prior::Prior;
 use crate::rng::Streams;
 use crate::rows::Rows;
-use crate::train::{NetworkTrainer, Objective, RestoreError, TrainError};
-use crate::transport::Transport;
+use crate::train::{NetworkTrainer, Objective, RestoreError, TrainError, pick_rows};
+use crate::transport::{Places, Transport};
 
 settings! {
     /// The flow.
@@ -70,10 +70,8 @@ pub struct RcnfRecipe;
 /// The method of this file.
 pub type RcnfMethod = NetworkMethod<RcnfRecipe>;
 
-impl From<Rcnf> for Request {
-    fn from(rcnf: Rcnf) -> Self {
-        Self::named(INFO.name, write_settings(&rcnf).unwrap_or_default())
-    }
+impl OfMethod for RcnfModelChoices {
+    const METHOD: &'static str = INFO.name;
 }
 
 /// The authors' choices.
@@ -119,15 +117,8 @@ impl Recipe for RcnfRecipe {
 
     fn resolve(choices: &Rcnf, task: &Task) -> Result<Settings, FitError> {
         let manifold = task.geometry.manifold.as_ref();
-        let preset = choices.preset.unwrap_or(Preset::Fast);
-        let mut choices = choices.clone();
-        if preset == Preset::Paper {
-            let paper = paper();
-            choices.model = choices.model.or(paper.model);
-            choices.net = choices.net.or(paper.net);
-            choices.train = choices.train.or(paper.train);
-        }
-        let scales = Scales::of(task.mixture.as_ref().ok().map(AsRef::as_ref));
+        let (preset, choices) = choices.with_preset(paper);
+        let scales = Scales::of_task(task);
         let facts = NetFacts {
             manifold,
             scales: &scales,
@@ -403,7 +394,8 @@ impl MaximumLikelihood {
             self.times.fill(self.grid[node].min(END));
             let x = Rows::new(&self.nodes[node], m)?;
             let weight = -share / n as f64;
-            self.transport.eval(manifold, net, x, &self.times, &alpha, weight, workspace)?;
+            let places = Places { x, s: &self.times, alpha: &alpha };
+            self.transport.eval(manifold, net, places, weight, workspace)?;
             for (sum, g) in self.gradient.iter_mut().zip(workspace.gradient()) {
                 *sum += g;
             }
@@ -443,10 +435,8 @@ impl Objective for MaximumLikelihood {
     fn draw(&mut self, step: u64) -> Result<(), TrainError> {
         let m = self.geometry.manifold.ambient_dim();
         let rows = self.data.len() / m;
-        let picks = Streams::new(self.seed, "train-rows").part(step);
-        for (i, (x, picked)) in self.nodes[0].chunks_exact_mut(m).zip(&mut self.picks).enumerate() {
-            let pick = (picks.stream(i as u64, 0).uniform() * rows as f64) as usize;
-            *picked = pick.min(rows - 1);
+        pick_rows(self.seed, step, rows, &mut self.picks);
+        for (x, picked) in self.nodes[0].chunks_exact_mut(m).zip(&self.picks) {
             x.copy_from_slice(&self.data[*picked * m..(*picked + 1) * m]);
         }
         self.times.fill(START);

@@ -9,12 +9,12 @@
 use std::sync::Arc;
 
 use super::network::{
-    FittedFlow, NetChoices, NetFacts, NetworkChoices, NetworkMethod, NetworkSettings, PRESET,
-    Preset, Recipe, Scales, TrainingChoices, smallest_time, training, unsupported,
+    FittedFlow, NetChoices, NetFacts, NetworkChoices, NetworkMethod, NetworkSettings, OfMethod,
+    PRESET, Preset, Recipe, Scales, TrainingChoices, smallest_time, training, unsupported,
 };
 use super::references::RFM;
 use super::settings::{named, settings};
-use super::{FitError, Fitted, Geometry, MethodInfo, ModelFacts, Request, Task, write_settings};
+use super::{FitError, Fitted, Geometry, MethodInfo, ModelFacts, Task, write_settings};
 use crate::density::Density;
 use crate::error::SolveError;
 use crate::field::{Field, InLogCoordinates};
@@ -26,7 +26,7 @@ use crate::ode::OdeOptions;
 use crate::optim::Decay;
 use crate::parallel;
 use crate::rng::Streams;
-use crate::train::{NetworkTrainer, Objective, TrainError};
+use crate::train::{NetworkTrainer, Objective, TrainError, pick_rows};
 
 named! {
     /// How times of training are drawn.
@@ -73,10 +73,8 @@ pub struct RfmRecipe;
 /// The method of this file.
 pub type RfmMethod = NetworkMethod<RfmRecipe>;
 
-impl From<Rfm> for Request {
-    fn from(rfm: Rfm) -> Self {
-        Self::named(INFO.name, write_settings(&rfm).unwrap_or_default())
-    }
+impl OfMethod for RfmModelChoices {
+    const METHOD: &'static str = INFO.name;
 }
 
 /// The authors' choices, as their code has them.
@@ -129,15 +127,8 @@ impl Recipe for RfmRecipe {
 
     fn resolve(choices: &Rfm, task: &Task) -> Result<Settings, FitError> {
         let manifold = task.geometry.manifold.as_ref();
-        let preset = choices.preset.unwrap_or(Preset::Fast);
-        let mut choices = choices.clone();
-        if preset == Preset::Paper {
-            let paper = paper(manifold);
-            choices.model = choices.model.or(paper.model);
-            choices.net = choices.net.or(paper.net);
-            choices.train = choices.train.or(paper.train);
-        }
-        let scales = Scales::of(task.mixture.as_ref().ok().map(AsRef::as_ref));
+        let (preset, choices) = choices.with_preset(|| paper(manifold));
+        let scales = Scales::of_task(task);
         let facts = NetFacts {
             manifold,
             scales: &scales,
@@ -252,11 +243,7 @@ impl Objective for FlowMatching {
         let m = self.geometry.manifold.ambient_dim();
         let n = self.picks.len();
         let rows = self.data.len() / m;
-        let picks = Streams::new(self.seed, "train-rows").part(step);
-        for (i, picked) in self.picks.iter_mut().enumerate() {
-            let pick = (picks.stream(i as u64, 0).uniform() * rows as f64) as usize;
-            *picked = pick.min(rows - 1);
-        }
+        pick_rows(self.seed, step, rows, &mut self.picks);
         let times = Streams::new(self.seed, "train-times");
         let least = self.settings.model.s_min.sqrt();
         for (i, s) in self.batch.s.iter_mut().enumerate() {

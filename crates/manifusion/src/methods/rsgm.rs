@@ -8,12 +8,13 @@
 use std::sync::Arc;
 
 use super::network::{
-    FittedDiffusion, NetChoices, NetFacts, NetworkChoices, NetworkMethod, NetworkSettings, PRESET,
-    Preset, Recipe, Scales, TrainingChoices, smallest_time, training, unsupported,
+    FittedDiffusion, NetChoices, NetFacts, NetworkChoices, NetworkMethod, NetworkSettings,
+    OfMethod, PRESET, Preset, Recipe, Scales, TrainingChoices, check_positive, smallest_time,
+    training, unsupported,
 };
 use super::references::RSGM;
 use super::settings::{named, settings};
-use super::{FitError, Fitted, Geometry, MethodInfo, ModelFacts, Request, Task, write_settings};
+use super::{FitError, Fitted, Geometry, MethodInfo, ModelFacts, Task, write_settings};
 use crate::divergence::{Estimator, ProbeLaw};
 use crate::heat_kernel::TransitionKernel;
 use crate::loss::LossKind;
@@ -100,10 +101,8 @@ pub struct RsgmRecipe;
 /// The method of this file.
 pub type RsgmMethod = NetworkMethod<RsgmRecipe>;
 
-impl From<Rsgm> for Request {
-    fn from(rsgm: Rsgm) -> Self {
-        Self::named(INFO.name, write_settings(&rsgm).unwrap_or_default())
-    }
+impl OfMethod for RsgmModelChoices {
+    const METHOD: &'static str = INFO.name;
 }
 
 /// The authors' choices, as their code has them: β from 0.001 to 5, t from 0.001.
@@ -174,16 +173,11 @@ impl Recipe for RsgmRecipe {
 
     fn check(choices: &Rsgm) -> Result<(), FitError> {
         let model = &choices.model;
-        for (name, value) in [
+        check_positive(&[
             ("model.beta_min", model.beta_min),
             ("model.beta_max", model.beta_max),
             ("model.s_min", model.s_min),
-        ] {
-            if let Some(value) = value.filter(|value| !(*value > 0.0 && value.is_finite())) {
-                let (value, expected) = (value.to_string(), "a number above 0");
-                return Err(FitError::Setting { name, value, expected });
-            }
-        }
+        ])?;
         if model.walk_steps == Some(0) {
             let (name, expected) = ("model.walk_steps", "at least 1");
             return Err(FitError::Setting { name, value: String::from("0"), expected });
@@ -193,15 +187,8 @@ impl Recipe for RsgmRecipe {
 
     fn resolve(choices: &Rsgm, task: &Task) -> Result<Settings, FitError> {
         let manifold = task.geometry.manifold.as_ref();
-        let preset = choices.preset.unwrap_or(Preset::Fast);
-        let mut choices = choices.clone();
-        if preset == Preset::Paper {
-            let paper = paper();
-            choices.model = choices.model.or(paper.model);
-            choices.net = choices.net.or(paper.net);
-            choices.train = choices.train.or(paper.train);
-        }
-        let scales = Scales::of(task.mixture.as_ref().ok().map(AsRef::as_ref));
+        let (preset, choices) = choices.with_preset(paper);
+        let scales = Scales::of_task(task);
         let loss = choices.model.loss.unwrap_or(ScoreLoss::Denoising);
         let denoising = loss == ScoreLoss::Denoising;
         let facts = NetFacts {

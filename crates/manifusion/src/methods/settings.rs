@@ -16,6 +16,10 @@ pub trait Section: Clone + Default + serde::Serialize + serde::de::DeserializeOw
     /// The same with nothing left open.
     type Settings: Clone + std::fmt::Debug + serde::Serialize + Send + Sync + 'static;
 
+    /// These choices, and where they leave something open the other ones.
+    #[must_use]
+    fn or(self, other: Self) -> Self;
+
     /// These choices as settings; the name of the first one that is open otherwise.
     fn resolved(self) -> Result<Self::Settings, &'static str>;
 }
@@ -58,12 +62,6 @@ macro_rules! settings {
                 },
             )+];
 
-            /// These choices, and where they leave something open the other ones.
-            #[must_use]
-            pub fn or(self, other: Self) -> Self {
-                Self { $($name: self.$name.or(other.$name),)+ }
-            }
-
             /// These choices as settings; the name of the first one that is open otherwise.
             pub fn complete(self) -> Result<$settings, &'static str> {
                 Ok($settings {
@@ -75,6 +73,10 @@ macro_rules! settings {
 
         impl crate::methods::settings::Section for $choices {
             type Settings = $settings;
+
+            fn or(self, other: Self) -> Self {
+                Self { $($name: self.$name.or(other.$name),)+ }
+            }
 
             fn resolved(self) -> Result<$settings, &'static str> {
                 self.complete()

@@ -11,14 +11,15 @@ use std::sync::Arc;
 use serde_json::Value as Json;
 
 use super::network::{
-    NetChoices, NetFacts, NetworkChoices, NetworkMethod, NetworkSettings, PRESET, Preset, Recipe,
-    Scales, TOLERANCE, TrainingChoices, network_files, smallest_time, training, unsupported,
+    NetChoices, NetFacts, NetworkChoices, NetworkMethod, NetworkSettings, OfMethod, PRESET, Preset,
+    Recipe, Scales, TOLERANCE, TrainingChoices, check_positive, network_files, smallest_time,
+    training, unsupported,
 };
 use super::references::{RSGM, SCORE_SDE};
 use super::settings::settings;
 use super::{
     FileMap, FitError, Fitted, Geometry, LikelihoodKind, LogDensities, MethodInfo, ModelFacts,
-    Request, Task, write_settings,
+    Task, write_settings,
 };
 use crate::density::Density;
 use crate::error::SolveError;
@@ -77,10 +78,8 @@ pub struct StereographicRecipe;
 /// The method of this file.
 pub type StereographicMethod = NetworkMethod<StereographicRecipe>;
 
-impl From<Stereographic> for Request {
-    fn from(choices: Stereographic) -> Self {
-        Self::named(INFO.name, write_settings(&choices).unwrap_or_default())
-    }
+impl OfMethod for StereographicModelChoices {
+    const METHOD: &'static str = INFO.name;
 }
 
 /// The choices of the baseline: the network of the Riemannian model, in ℝ^d.
@@ -202,30 +201,18 @@ impl Recipe for StereographicRecipe {
 
     fn check(choices: &Stereographic) -> Result<(), FitError> {
         let model = &choices.model;
-        for (name, value) in [
+        check_positive(&[
             ("model.beta_min", model.beta_min),
             ("model.beta_max", model.beta_max),
             ("model.s_min", model.s_min),
-        ] {
-            if let Some(value) = value.filter(|value| !(*value > 0.0 && value.is_finite())) {
-                let (value, expected) = (value.to_string(), "a number above 0");
-                return Err(FitError::Setting { name, value, expected });
-            }
-        }
+        ])?;
         choices.check()
     }
 
     fn resolve(choices: &Stereographic, task: &Task) -> Result<Settings, FitError> {
         let manifold = task.geometry.manifold.as_ref();
-        let preset = choices.preset.unwrap_or(Preset::Fast);
-        let mut choices = choices.clone();
-        if preset == Preset::Paper {
-            let paper = paper();
-            choices.model = choices.model.or(paper.model);
-            choices.net = choices.net.or(paper.net);
-            choices.train = choices.train.or(paper.train);
-        }
-        let scales = Scales::of(task.mixture.as_ref().ok().map(AsRef::as_ref));
+        let (preset, choices) = choices.with_preset(paper);
+        let scales = Scales::of_task(task);
         let plane = Euclidean::new(manifold.dim())
             .map_err(|e| FitError::Settings { problem: e.to_string() })?;
         let facts = NetFacts {
@@ -269,7 +256,7 @@ impl Recipe for StereographicRecipe {
     ) -> Result<NetworkTrainer<OfProjection>, FitError> {
         let NetworkSettings { model, net, train, .. } = settings;
         let chart = Chart { pole: model.pole.clone() };
-        let (plane, prior) = plane(task.geometry.manifold.dim())?;
+        let Geometry { manifold: plane, prior } = plane(task.geometry.manifold.dim())?;
         let data = chart.project_rows(task.train.rows());
         let optimiser = train.optimiser(seed);
         let config = TrainConfig {
@@ -305,10 +292,10 @@ impl Recipe for StereographicRecipe {
         best_step: Option<u64>,
     ) -> Result<Arc<dyn Fitted>, FitError> {
         let model = &settings.model;
-        let (plane, normal) = plane(geometry.manifold.dim())?;
+        let Geometry { manifold, prior } = plane(geometry.manifold.dim())?;
         let parts = ModelParts {
-            manifold: plane,
-            prior: normal,
+            manifold,
+            prior,
             net: Arc::new(net.clone()),
             s_min: model.s_min,
             t_end: model.t_end(),
@@ -341,9 +328,9 @@ impl StereographicModelSettings {
 }
 
 /// ℝ^d with its prior.
-fn plane(dim: usize) -> Result<(Arc<dyn Manifold>, Arc<dyn Prior>), FitError> {
+fn plane(dim: usize) -> Result<Geometry, FitError> {
     let plane = Euclidean::new(dim).map_err(|e| FitError::Settings { problem: e.to_string() })?;
-    Ok((Arc::new(plane), Arc::new(StandardNormal::new(dim))))
+    Ok(Geometry { manifold: Arc::new(plane), prior: Arc::new(StandardNormal::new(dim)) })
 }
 
 /// The bound of the projected data.

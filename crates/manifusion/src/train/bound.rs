@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::times::{ProposalLearner, Times};
 use super::{
     FlowGradient, NetworkTrainer, Objective, OptimiserConfig, RestoreError, SmoothingTimes,
-    StepReport, TimeReport, TimeSampling, TrainError,
+    StepReport, TimeReport, TimeSampling, TrainError, pick_rows,
 };
 use crate::checkpoint::{Arrays, Checkpoint};
 use crate::density::Density;
@@ -289,10 +289,8 @@ impl Objective for Bound {
         let m = self.manifold.ambient_dim();
         let (n, seed) = (self.config.batch, self.config.seed);
         let rows = self.data.len() / m;
-        let picks = Streams::new(seed, "train-rows").part(step);
-        for (i, (y0, picked)) in self.y0.chunks_exact_mut(m).zip(&mut self.picks).enumerate() {
-            let pick = (picks.stream(i as u64, 0).uniform() * rows as f64) as usize;
-            *picked = pick.min(rows - 1);
+        pick_rows(seed, step, rows, &mut self.picks);
+        for (y0, picked) in self.y0.chunks_exact_mut(m).zip(&self.picks) {
             y0.copy_from_slice(&self.data[*picked * m..(*picked + 1) * m]);
         }
         let times = Streams::new(seed, "train-times");

@@ -13,6 +13,7 @@ use crate::density::Density;
 use crate::error::SolveError;
 use crate::nn::{FieldInput, Mlp, NetConfig, NnError, TrainWorkspace};
 use crate::optim::{Adam, AdamConfig, Ema, OptimError, Schedule, clip_norm};
+use crate::rng::Streams;
 use crate::time::TimeError;
 
 pub use bound::{Bound, ModelParts, TrainConfig, Trainer, Weighting};
@@ -179,6 +180,15 @@ pub trait Objective: Send {
     /// Takes what [`Objective::save`] added out of a checkpoint.
     fn restore(&mut self, _own: &mut Arrays) -> Result<(), RestoreError> {
         Ok(())
+    }
+}
+
+/// Rows of the training data for a batch, with replacement.
+pub(crate) fn pick_rows(seed: u64, step: u64, rows: usize, picks: &mut [usize]) {
+    let streams = Streams::new(seed, "train-rows").part(step);
+    for (i, picked) in picks.iter_mut().enumerate() {
+        let pick = (streams.stream(i as u64, 0).uniform() * rows as f64) as usize;
+        *picked = pick.min(rows - 1);
     }
 }
 

@@ -3,6 +3,7 @@
 
 use super::{NetChoices, NetSettings, TrainingChoices, TrainingSettings};
 use crate::manifold::{LogCoordinates, Manifold};
+use crate::methods::Task;
 use crate::mixture::KernelMixture;
 use crate::nn::{Activation, GRID_DIM};
 use crate::optim::Decay;
@@ -27,6 +28,11 @@ const GRID_LEVELS: usize = 14;
 const GRID_ENTRIES: u32 = 16;
 
 impl Scales {
+    /// Those of the data of a task.
+    pub(in crate::methods) fn of_task(task: &Task) -> Self {
+        Self::of(task.mixture.as_ref().ok().map(AsRef::as_ref))
+    }
+
     pub(in crate::methods) fn of(mixture: Option<&KernelMixture>) -> Self {
         let Some(mixture) = mixture else {
             return Self { smallest: 0.1, small: 0.1, fine_share: 0.0 };

@@ -18,11 +18,11 @@ use serde_json::Value as Json;
 pub(super) use automatic::{NetFacts, Scales, smallest_time, training, warmup};
 pub(super) use diffusion::FittedDiffusion;
 pub(super) use flow::{FittedFlow, TOLERANCE};
-pub(super) use settings::PRESET;
 pub use settings::{
     HasTraining, HasTrainingChoices, NetChoices, NetSettings, NetworkChoices, NetworkSettings,
-    Preset, TrainingChoices, TrainingSettings,
+    OfMethod, Preset, TrainingChoices, TrainingSettings,
 };
+pub(super) use settings::{PRESET, check_positive};
 
 use super::{
     CHECKPOINT_FILE, FileMap, Files, Finished, FitError, Fitted, Geometry, MODEL_FILE, Method,

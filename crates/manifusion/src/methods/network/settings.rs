@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::methods::settings::{Section, named, settings};
-use crate::methods::{FitError, Setting};
+use crate::methods::{FitError, Request, Setting, write_settings};
 use crate::nn::{Activation, FourierConfig, GridConfig, NetConfig, OutputScale, TimeConditioning};
 use crate::optim::{AdamConfig, Decay, Schedule};
 use crate::train::{LoopSettings, OptimiserConfig};
@@ -247,6 +247,28 @@ impl<C> NetworkChoices<C> {
         self
     }
 
+    /// These choices, and what the authors chose where the preset says so.
+    pub(in crate::methods) fn with_preset(&self, paper: impl FnOnce() -> Self) -> (Preset, Self)
+    where
+        C: Section,
+    {
+        let preset = self.preset.unwrap_or(Preset::Fast);
+        let Self { model, net, train, .. } = self.clone();
+        let chosen = match preset {
+            Preset::Fast => Self { preset: None, model, net, train },
+            Preset::Paper => {
+                let paper = paper();
+                Self {
+                    preset: None,
+                    model: model.or(paper.model),
+                    net: net.or(paper.net),
+                    train: train.or(paper.train),
+                }
+            }
+        };
+        (preset, chosen)
+    }
+
     /// An error for a network or a loop that no run could have.
     pub(in crate::methods) fn check(&self) -> Result<(), FitError> {
         self.net.check()?;
@@ -266,6 +288,31 @@ impl<C: Section> TryFrom<NetworkChoices<C>> for NetworkSettings<C::Settings> {
             train: stored.train.complete().map_err(incomplete)?,
         })
     }
+}
+
+/// Choices of a section that belong to one method.
+pub trait OfMethod: Section {
+    /// The method's name.
+    const METHOD: &'static str;
+}
+
+impl<C: OfMethod> From<NetworkChoices<C>> for Request {
+    fn from(choices: NetworkChoices<C>) -> Self {
+        Self::named(C::METHOD, write_settings(&choices).unwrap_or_default())
+    }
+}
+
+/// An error unless these choices are numbers above 0.
+pub(in crate::methods) fn check_positive(
+    choices: &[(&'static str, Option<f64>)],
+) -> Result<(), FitError> {
+    for (name, value) in choices {
+        if let Some(value) = value.filter(|value| !(*value > 0.0 && value.is_finite())) {
+            let (value, expected) = (value.to_string(), "a number above 0");
+            return Err(FitError::Setting { name, value, expected });
+        }
+    }
+    Ok(())
 }
 
 /// Choices that have a training loop.

@@ -9,6 +9,7 @@ use crate::heat_kernel::TransitionKernel;
 use crate::manifold::{Family, Manifold};
 use crate::methods::Geometry;
 use crate::methods::network::{NetChoices, NetFacts, Preset, Scales, smallest_time, training};
+use crate::methods::settings::Section;
 use crate::mixture::KernelMixture;
 use crate::nn::NetConfig;
 use crate::optim::Decay;
