@@ -18,12 +18,15 @@ use manifusion::prior::default_prior;
 use manifusion::rng::Streams;
 use manifusion::rows::{Rows, RowsMut};
 
+/// log p of a point.
+type LogDensity = Box<dyn Fn(&[f64]) -> f64>;
+
 /// What is learned, with its ground truth: points, fresh points with log-densities, and the
 /// log-density of anything.
 struct Target {
     points: Points,
     fresh: Vec<f64>,
-    log_density: Box<dyn Fn(&[f64]) -> f64>,
+    log_density: LogDensity,
 }
 
 /// A von Mises–Fisher distribution: smooth, so that small networks learn it in seconds.
