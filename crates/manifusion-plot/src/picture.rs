@@ -7,7 +7,7 @@ use resvg::usvg::{self, fontdb};
 use resvg::{render, tiny_skia};
 
 use crate::error::{PlotError, Result, check_writable, write_file};
-use crate::svg::{ID_PREFIX, Svg, escape};
+use crate::svg::{ID_PREFIX, Svg, coordinate, escape};
 use crate::text;
 
 /// Narrowest picture, in pixels.
@@ -52,6 +52,43 @@ impl Picture {
         check_side(height, "high")?;
         let title = title.to_string();
         Ok(Self { body: svg.into_body(), title, layout_height, width, height })
+    }
+
+    /// Pictures in rows of `columns` under a title. Each is shrunk to its column, without the empty
+    /// margins of `margin` units of 900 to its left and right; those of a row begin at the same
+    /// height.
+    pub fn side_by_side(
+        title: &str,
+        pictures: &[Self],
+        columns: usize,
+        margin: f64,
+        width: u32,
+    ) -> Result<Self> {
+        if pictures.is_empty() || columns == 0 {
+            let needs = "at least one picture and one column";
+            return Err(PlotError::Missing { kind: String::from("pictures side by side"), needs });
+        }
+        let columns = columns.min(pictures.len());
+        let cell = LAYOUT_WIDTH / columns as f64;
+        let scale = cell / (LAYOUT_WIDTH - 2.0 * margin);
+        let mut svg = Svg::default();
+        svg.title(LAYOUT_WIDTH, title);
+        let mut top = 46.0;
+        for (row, pictures_of_row) in pictures.chunks(columns).enumerate() {
+            for (column, picture) in pictures_of_row.iter().enumerate() {
+                let key = format!("{ID_PREFIX}{row}-{column}-");
+                let left = cell * column as f64 - scale * margin;
+                svg.raw(&format!(
+                    "<g transform=\"translate({} {}) scale({scale:.6})\">\n{}</g>",
+                    coordinate(left),
+                    coordinate(top),
+                    picture.body.replace(ID_PREFIX, &key)
+                ));
+            }
+            let tallest = pictures_of_row.iter().map(|p| p.layout_height).fold(0.0, f64::max);
+            top += scale * tallest + 8.0;
+        }
+        Self::new(svg, title, top.round(), width)
     }
 
     /// Width and height in pixels.
