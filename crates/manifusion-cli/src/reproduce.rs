@@ -13,8 +13,8 @@ use manifusion_plot::{
 };
 use manifusion_run::StoredRun;
 use manifusion_run::reproduce::{
-    Content, Figure, PanelKind, PanelRun, Reproduction, TARGETS, Target, TimeVariance, VariantRun,
-    Wanted, data_folder, targets, variants_markdown,
+    Content, Figure, PanelKind, PanelRun, Reproduction, TARGETS, Target, TimeVariance,
+    VarianceCurve, VariantRun, Wanted, data_folder, targets, variants_markdown,
 };
 use serde_json::json;
 
@@ -191,6 +191,9 @@ fn densities(
     Ok(Picture::side_by_side(target.title, &panels, columns, margin, width)?)
 }
 
+/// Proposals of times beside the least possible variance, which comes last.
+const PROPOSALS: usize = 3;
+
 fn line(place: usize, name: &str, points: Vec<[f64; 2]>) -> ChartLine {
     let colour = LINE_COLOURS[place % LINE_COLOURS.len()];
     ChartLine { name: name.to_owned(), colour, points }
@@ -198,9 +201,14 @@ fn line(place: usize, name: &str, points: Vec<[f64; 2]>) -> ChartLine {
 
 /// Variances and losses over training, and the proposal that was learned.
 fn time_variance(target: &Target, found: &TimeVariance) -> Result<Picture> {
-    let of = |curves: &[manifusion_run::reproduce::VarianceCurve]| -> Vec<ChartLine> {
+    let of = |curves: &[VarianceCurve], divided_by: Option<&VarianceCurve>| -> Vec<ChartLine> {
+        let value = |i: usize, value: f64| match divided_by {
+            Some(other) => value / other.values[i],
+            None => value,
+        };
         let points = |values: &[f64]| {
-            found.steps.iter().zip(values).map(|(step, value)| [*step as f64, *value]).collect()
+            let steps = found.steps.iter().zip(values).enumerate();
+            steps.map(|(i, (step, v))| [*step as f64, value(i, *v)]).collect()
         };
         let lines = curves.iter().enumerate();
         lines.map(|(i, curve)| line(i, &curve.name, points(&curve.values))).collect()
@@ -224,13 +232,19 @@ fn time_variance(target: &Target, found: &TimeVariance) -> Result<Picture> {
             "Variance of the estimator, one network",
             "nats², log scale",
             AxisScale::Logarithmic,
-            of(&found.variances),
+            of(&found.variances, None),
+        ),
+        chart(
+            "The same over the least possible",
+            "ratio, log scale",
+            AxisScale::Logarithmic,
+            of(&found.variances[..PROPOSALS], found.variances.last()),
         ),
         chart(
             "Loss of networks trained with each q",
             "nats, by quadrature",
             AxisScale::Linear,
-            of(&found.losses),
+            of(&found.losses, None),
         ),
         Chart {
             x: String::from("s, log scale"),

@@ -129,8 +129,8 @@ pub fn draw_projections(title: &str, found: &Projections, width: u32) -> Result<
     }
     let [x, y] = panel.place(-0.72 * reach, (0.72 * reach).hypot(1.0));
     svg.styled_text(x + 14.0, y - 8.0, Anchor::Start, LABEL, INK, "", "x₀² − x₁² = 1");
-    let [x, y] = panel.place(-0.8 * reach, 0.8 * reach);
-    svg.styled_text(x - 10.0, y + 24.0, Anchor::End, LABEL, SOFT, "", "light cone");
+    let [x, y] = panel.place(0.6 * reach, 0.6 * reach);
+    svg.styled_text(x + 12.0, y + 12.0, Anchor::Start, LABEL, SOFT, "", "light cone");
     panel.axes(&mut svg, &marks(panel.x), &marks(panel.y));
     panel.labels(&mut svg, "x₁", "x₀", 26.0);
     Picture::new(svg, title, (84.0 + height + 62.0).round(), width)

@@ -573,7 +573,7 @@ static VARIANCE: Variant = Variant {
         "train.times_every=10",
         "model.s_min=1e-4",
     ],
-    budget: Budget::StepsPerMinute(300),
+    budget: Budget::StepsPerMinute(1500),
 };
 
 /// Everything that can be reproduced, in the paper's order.

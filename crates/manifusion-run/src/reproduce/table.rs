@@ -76,10 +76,16 @@ fn block_markdown(table: &Table, block: &Block, compared: &[Option<Comparison>])
     }
     for method in &methods {
         let row = |found: &Option<Comparison>| {
-            let rows = &found.as_ref()?.methods;
-            rows.iter().find(|row| row.method == **method).cloned()
+            let found = found.as_ref()?;
+            let row = found.methods.iter().find(|row| row.method == **method)?;
+            // A mean over fewer seeds may lack the hard ones.
+            let fewer = match row.seeds {
+                seeds if seeds == found.seeds.len() || seeds == 0 => String::new(),
+                seeds => format!(" ({seeds} of {} seeds)", found.seeds.len()),
+            };
+            Some(cell(row) + &fewer)
         };
-        let cells = compared.iter().map(|found| row(found).map_or_else(nothing, |row| cell(&row)));
+        let cells = compared.iter().map(|found| row(found).unwrap_or_else(nothing));
         let name = [format!("`{method}`")];
         text += &line(name.into_iter().chain(cells).chain(words(["exact", "here"])));
     }
@@ -191,7 +197,7 @@ impl TimeVariance {
             "# {title}\n\nVariance of ℓ(s, Y_s)/q(s), s ~ q, on the network that is trained with the \
              learned q, by quadrature: {} nodes in log s from {} to {}, {} paths at each. Losses by \
              the same quadrature, of networks that are trained with each q for {steps} steps of {} \
-             rows.\n\n",
+             rows. Least: what no q falls below.\n\n",
             self.nodes, self.s_min, self.t_end, self.paths, self.batch
         );
         let heads = [

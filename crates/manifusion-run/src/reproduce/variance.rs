@@ -109,7 +109,7 @@ pub(super) fn measure(
         paths: PATHS,
         batch: settings.train.batch,
     };
-    found.variances.push(curve("least possible"));
+    found.variances.push(curve("least"));
     watch.begin("training", steps, 0);
     let every = (steps / MEASUREMENTS).max(1);
     for step in 1..=steps {
@@ -126,18 +126,21 @@ pub(super) fn measure(
         found.steps.push(step);
         for (trainer, curve) in trainers.iter().zip(&mut found.losses) {
             meter.run(trainer)?;
-            curve.values.push(meter.loss());
+            curve.values.push(meter.quadrature.loss());
         }
         // The last one measured is the network of the learned proposal.
         let learned = trainers[PROPOSALS.len() - 1].proposal();
         let proposals = [fixed[0].as_ref(), fixed[1].as_ref(), learned];
-        let variances = proposals.map(|q| meter.variance(q)).into_iter().chain([meter.least()]);
+        let measured = &meter.quadrature;
+        let variances = proposals.map(|q| measured.variance(q));
+        let variances = variances.into_iter().chain([measured.least()]);
         for (variance, curve) in variances.zip(&mut found.variances) {
             curve.values.push(variance);
         }
     }
     let learned = trainers[PROPOSALS.len() - 1].proposal();
-    found.proposal = meter.times.iter().map(|s| [*s, learned.log_density(*s).exp()]).collect();
+    found.proposal =
+        meter.quadrature.times.iter().map(|s| [*s, learned.log_density(*s).exp()]).collect();
     Ok(Some(found))
 }
 
@@ -152,11 +155,8 @@ fn task(choices: &Choices, watch: &Watch) -> Result<Task, RunError> {
     Ok(Task::new(method, geometry, train, validation, choices.seed, watch.clone())?)
 }
 
-/// Noised points at the nodes, and the moments of a network's loss there.
-struct Meter {
-    geometry: Geometry,
-    batch: LossBatch,
-    losses: Vec<f64>,
+/// Moments of a loss at nodes in log s, and integrals of them.
+struct Quadrature {
     /// The nodes.
     times: Vec<f64>,
     /// Their weights: ∫ f ds ≈ Σ w f(s).
@@ -165,56 +165,13 @@ struct Meter {
     moments: Vec<[f64; 2]>,
 }
 
-impl Meter {
-    fn new(task: &Task, settings: &RdmSettings) -> Result<Self, RunError> {
-        let geometry = task.geometry.clone();
-        let (manifold, prior) = (&geometry.manifold, &geometry.prior);
-        let m = manifold.ambient_dim();
-        let config = settings.train_config(m, task.seed);
-        let path = NoisingPath::new(Arc::clone(manifold), Arc::clone(prior), config.path)?;
-        let (low, high) = (config.s_min.ln(), config.t_end.ln());
-        let width = (high - low) / NODES as f64;
-        let times: Vec<f64> = (0..NODES).map(|i| (low + (i as f64 + 0.5) * width).exp()).collect();
+impl Quadrature {
+    fn new(s_min: f64, t_end: f64, nodes: usize) -> Self {
+        let (low, high) = (s_min.ln(), t_end.ln());
+        let width = (high - low) / nodes as f64;
+        let times: Vec<f64> = (0..nodes).map(|i| (low + (i as f64 + 0.5) * width).exp()).collect();
         let weights = times.iter().map(|s| s * width).collect();
-        let n = NODES * PATHS;
-        let mut batch = LossBatch::new(n, m);
-        let picks = Streams::new(task.seed, "variance-rows");
-        let train = task.train.rows();
-        let mut y0 = vec![0.0; n * m];
-        for (i, (y0, s)) in y0.chunks_exact_mut(m).zip(&mut batch.s).enumerate() {
-            *s = times[i / PATHS];
-            let pick = picks.stream(i as u64, 0).uniform() * train.len() as f64;
-            y0.copy_from_slice(train.row((pick as usize).min(train.len() - 1)));
-        }
-        batch.weight.fill(1.0);
-        let y0 = Rows::new(&y0, m).map_err(SolveError::from)?;
-        let noise = Streams::new(task.seed, "variance-noise");
-        let y = RowsMut::new(&mut batch.y, m).map_err(SolveError::from)?;
-        path.sample(y0, &batch.s, &noise, 0, y)?;
-        let probes = Streams::new(task.seed, "variance-probes");
-        batch.prepare(manifold.as_ref(), prior.as_ref(), config.loss, None, y0, &probes)?;
-        let (losses, moments) = (vec![0.0; n], vec![[0.0; 2]; NODES]);
-        Ok(Self { geometry, batch, losses, times, weights, moments })
-    }
-
-    /// Measures the moments of a network in training.
-    fn run(&mut self, trainer: &Trainer) -> Result<(), RunError> {
-        let config = trainer.config();
-        let manifold = self.geometry.manifold.as_ref();
-        let form = self.batch.row_loss(manifold, config.loss);
-        let input = self.batch.input(manifold.ambient_dim())?;
-        let mut workspace = trainer.net().train_workspace(config.partitions);
-        trainer
-            .net()
-            .loss_gradient(input, &form, &mut workspace, &mut self.losses, None)
-            .map_err(TrainError::from)
-            .map_err(FitError::from)?;
-        for (moments, losses) in self.moments.iter_mut().zip(self.losses.chunks_exact(PATHS)) {
-            let mean =
-                |power: i32| losses.iter().map(|l| l.powi(power)).sum::<f64>() / PATHS as f64;
-            *moments = [mean(1), mean(2)];
-        }
-        Ok(())
+        Self { times, weights, moments: vec![[0.0; 2]; nodes] }
     }
 
     fn integral(&self, value: impl Fn(f64, [f64; 2]) -> f64) -> f64 {
@@ -235,5 +192,87 @@ impl Meter {
     /// The same for q ∝ √E[ℓ²], which has the least.
     fn least(&self) -> f64 {
         self.integral(|_, [_, second]| second.sqrt()).powi(2) - self.loss().powi(2)
+    }
+}
+
+/// Noised points at the nodes, for the moments of any network's loss there.
+struct Meter {
+    geometry: Geometry,
+    batch: LossBatch,
+    losses: Vec<f64>,
+    quadrature: Quadrature,
+}
+
+impl Meter {
+    fn new(task: &Task, settings: &RdmSettings) -> Result<Self, RunError> {
+        let geometry = task.geometry.clone();
+        let (manifold, prior) = (&geometry.manifold, &geometry.prior);
+        let m = manifold.ambient_dim();
+        let config = settings.train_config(m, task.seed);
+        let path = NoisingPath::new(Arc::clone(manifold), Arc::clone(prior), config.path)?;
+        let quadrature = Quadrature::new(config.s_min, config.t_end, NODES);
+        let n = NODES * PATHS;
+        let mut batch = LossBatch::new(n, m);
+        let picks = Streams::new(task.seed, "variance-rows");
+        let train = task.train.rows();
+        let mut y0 = vec![0.0; n * m];
+        for (i, (y0, s)) in y0.chunks_exact_mut(m).zip(&mut batch.s).enumerate() {
+            *s = quadrature.times[i / PATHS];
+            let pick = picks.stream(i as u64, 0).uniform() * train.len() as f64;
+            y0.copy_from_slice(train.row((pick as usize).min(train.len() - 1)));
+        }
+        batch.weight.fill(1.0);
+        let y0 = Rows::new(&y0, m).map_err(SolveError::from)?;
+        let noise = Streams::new(task.seed, "variance-noise");
+        let y = RowsMut::new(&mut batch.y, m).map_err(SolveError::from)?;
+        path.sample(y0, &batch.s, &noise, 0, y)?;
+        let probes = Streams::new(task.seed, "variance-probes");
+        batch.prepare(manifold.as_ref(), prior.as_ref(), config.loss, None, y0, &probes)?;
+        let losses = vec![0.0; n];
+        Ok(Self { geometry, batch, losses, quadrature })
+    }
+
+    /// Measures the moments of a network in training.
+    fn run(&mut self, trainer: &Trainer) -> Result<(), RunError> {
+        let config = trainer.config();
+        let manifold = self.geometry.manifold.as_ref();
+        let form = self.batch.row_loss(manifold, config.loss);
+        let input = self.batch.input(manifold.ambient_dim())?;
+        let mut workspace = trainer.net().train_workspace(config.partitions);
+        trainer
+            .net()
+            .loss_gradient(input, &form, &mut workspace, &mut self.losses, None)
+            .map_err(TrainError::from)
+            .map_err(FitError::from)?;
+        let nodes = self.quadrature.moments.iter_mut().zip(self.losses.chunks_exact(PATHS));
+        for (moments, losses) in nodes {
+            let mean =
+                |power: i32| losses.iter().map(|l| l.powi(power)).sum::<f64>() / PATHS as f64;
+            *moments = [mean(1), mean(2)];
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// E[ℓ] = 1/s and E[ℓ²] = 2/s²: q ∝ 1/s, the log-uniform proposal, is the best.
+    #[test]
+    fn variances_of_a_loss_with_known_moments() {
+        let (s_min, t_end) = (1e-3, 6.0);
+        let mut quadrature = Quadrature::new(s_min, t_end, 2000);
+        let moment = |s: &f64| [1.0 / s, 2.0 / (s * s)];
+        quadrature.moments = quadrature.times.iter().map(moment).collect();
+        let span = f64::ln(t_end / s_min);
+        let uniform = 2.0 * (t_end - s_min) * (1.0 / s_min - 1.0 / t_end) - span * span;
+        let close = |found: f64, expected: f64| {
+            assert!((found / expected - 1.0).abs() < 1e-4, "{found} {expected}");
+        };
+        close(quadrature.loss(), span);
+        close(quadrature.variance(&Uniform::new(s_min, t_end).unwrap()), uniform);
+        close(quadrature.variance(&LogUniform::new(s_min, t_end).unwrap()), span * span);
+        close(quadrature.least(), span * span);
     }
 }

@@ -8,6 +8,7 @@ mod front_door;
 mod golden_geometry;
 mod heat_kernels;
 mod kernel_mixture;
+mod known_errors;
 mod known_score;
 mod layers;
 mod local_weights;
