@@ -10,6 +10,7 @@ mod evaluate;
 mod info;
 mod plot;
 mod progress;
+mod reproduce;
 mod sample;
 mod score;
 mod train;
@@ -41,6 +42,8 @@ enum Command {
     Resume(train::ResumeArgs),
     /// Compare methods over several seeds: one table and one picture.
     Compare(Box<compare::Args>),
+    /// Regenerate the tables and figures of the paper behind this program.
+    Reproduce(reproduce::Args),
     /// Judge a trained model on its test points.
     Evaluate(evaluate::Args),
     /// Log-densities of the rows of a file.
@@ -76,6 +79,7 @@ fn main() -> ExitCode {
         Command::Train(args) => train::run(&args),
         Command::Resume(args) => train::resume(&args),
         Command::Compare(args) => compare::run(&args),
+        Command::Reproduce(args) => reproduce::run(&args),
         Command::Evaluate(args) => evaluate::run(&args),
         Command::Score(args) => score::run(&args),
         Command::Sample(args) => sample::run(&args),

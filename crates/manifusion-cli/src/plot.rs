@@ -10,8 +10,8 @@ use manifusion::points::{Points, SplitPart};
 use manifusion::sample::SampleOptions;
 use manifusion_io::Form;
 use manifusion_plot::{
-    Grid, Options, PictureKind, PlotSource, ReportInput, TrainingCurves, draw, save_geojson,
-    write_report,
+    Grid, Options, Picture, PictureKind, PlotSource, ReportInput, TrainingCurves, draw,
+    save_geojson, write_report,
 };
 use manifusion_run::{StoredRun, file_name, synthetic_name};
 use serde_json::json;
@@ -261,6 +261,20 @@ fn make_report(
         generator: concat!("manifusion ", env!("CARGO_PKG_VERSION")),
     };
     Ok(output.watch.stage("report", || write_report(out, &input))?)
+}
+
+/// A run's density under a title, in the natural kind of its manifold unless another one is asked
+/// for.
+pub(crate) fn panel(
+    run: &StoredRun,
+    title: &str,
+    kind: Option<PictureKind>,
+    options: &Options,
+) -> Result<Picture> {
+    let pictures = RunPictures::rough(run, true)?;
+    let source = PlotSource { title, ..pictures.source() };
+    let kind = kind.unwrap_or_else(|| PictureKind::natural(source.manifold));
+    Ok(draw(kind, &source, options)?)
 }
 
 /// Picture and report of a run in its own folder, with few evaluations.

@@ -53,6 +53,7 @@
 //! # }
 //! ```
 
+mod charts;
 mod coastline;
 mod colour;
 mod comparison;
@@ -64,6 +65,7 @@ mod distances;
 mod error;
 mod geojson;
 mod grid;
+mod hyperbola;
 mod map;
 mod panel;
 mod picture;
@@ -76,6 +78,7 @@ mod svg;
 mod text;
 mod ticks;
 
+pub use charts::{AxisScale, Chart, ChartLine, LINE_COLOURS, draw_charts};
 pub use coastline::coastlines;
 pub use comparison::{ComparedMethod, draw_comparison};
 pub use contours::SHARES;
@@ -83,6 +86,7 @@ pub use curves::TrainingCurves;
 pub use error::PlotError;
 pub use geojson::{Region, highest_density_regions, save_geojson, to_geojson};
 pub use grid::{Axis, Grid, MAX_EVALUATIONS, MIN_EVALUATIONS, Wrap};
+pub use hyperbola::{Projections, draw_projections};
 pub use picture::{MAX_SIDE, MIN_SIDE, Picture};
 pub use projection::Projection;
 pub use report::{ReportInput, report_html, write_report};

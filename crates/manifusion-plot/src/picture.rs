@@ -7,7 +7,7 @@ use resvg::usvg::{self, fontdb};
 use resvg::{render, tiny_skia};
 
 use crate::error::{PlotError, Result, check_writable, write_file};
-use crate::svg::{ID_PREFIX, Svg, escape};
+use crate::svg::{ID_PREFIX, Svg, coordinate, escape};
 use crate::text;
 
 /// Narrowest picture, in pixels.
@@ -52,6 +52,43 @@ impl Picture {
         check_side(height, "high")?;
         let title = title.to_string();
         Ok(Self { body: svg.into_body(), title, layout_height, width, height })
+    }
+
+    /// Pictures in rows of `columns` under a title. Each is shrunk to its column, without the empty
+    /// margins of `margin` units of 900 to its left and right; those of a row begin at the same
+    /// height.
+    pub fn side_by_side(
+        title: &str,
+        pictures: &[Self],
+        columns: usize,
+        margin: f64,
+        width: u32,
+    ) -> Result<Self> {
+        if pictures.is_empty() || columns == 0 {
+            let needs = "at least one picture and one column";
+            return Err(PlotError::Missing { kind: String::from("pictures side by side"), needs });
+        }
+        let columns = columns.min(pictures.len());
+        let cell = LAYOUT_WIDTH / columns as f64;
+        let scale = cell / (LAYOUT_WIDTH - 2.0 * margin);
+        let mut svg = Svg::default();
+        svg.title(LAYOUT_WIDTH, title);
+        let mut top = 46.0;
+        for (row, pictures_of_row) in pictures.chunks(columns).enumerate() {
+            for (column, picture) in pictures_of_row.iter().enumerate() {
+                let key = format!("{ID_PREFIX}{row}-{column}-");
+                let left = cell * column as f64 - scale * margin;
+                svg.raw(&format!(
+                    "<g transform=\"translate({} {}) scale({scale:.6})\">\n{}</g>",
+                    coordinate(left),
+                    coordinate(top),
+                    picture.body.replace(ID_PREFIX, &key)
+                ));
+            }
+            let tallest = pictures_of_row.iter().map(|p| p.layout_height).fold(0.0, f64::max);
+            top += scale * tallest + 8.0;
+        }
+        Self::new(svg, title, top.round(), width)
     }
 
     /// Width and height in pixels.
@@ -126,5 +163,33 @@ impl Format {
             Some("png") => Ok(Self::Png),
             _ => Err(PlotError::Format { path: path.to_path_buf(), allowed: "FILE.png, FILE.svg" }),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn clipped(height: f64) -> Picture {
+        let mut svg = Svg::default();
+        svg.clipped("<rect width=\"9\" height=\"9\"/>", |svg| svg.rect([0.0; 4], ""));
+        Picture::new(svg, "one", height, 900).unwrap()
+    }
+
+    #[test]
+    fn pictures_side_by_side_keep_their_clips_apart() {
+        let pictures = [clipped(300.0), clipped(500.0), clipped(100.0)];
+        let all = Picture::side_by_side("all", &pictures, 2, 0.0, 900).unwrap();
+        let svg = all.to_svg();
+        let ids: Vec<&str> = svg
+            .match_indices("<clipPath id=\"")
+            .map(|(at, text)| svg[at + text.len()..].split('"').next().unwrap())
+            .collect();
+        assert_eq!(ids.len(), 3);
+        assert!(ids.iter().all(|id| svg.matches(&format!("#{id})")).count() == 1), "{ids:?}");
+        // Half as wide, half as high: 46 + (250 + 8) + (50 + 8).
+        assert_eq!(all.size(), (900, 362));
+        assert!(all.to_png().is_ok());
+        assert!(Picture::side_by_side("none", &[], 2, 0.0, 900).is_err());
     }
 }

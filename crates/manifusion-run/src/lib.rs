@@ -32,6 +32,7 @@ mod data;
 mod error;
 mod folder;
 mod new_rows;
+pub mod reproduce;
 mod split_file;
 mod stored;
 mod training;

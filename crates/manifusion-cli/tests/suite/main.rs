@@ -6,3 +6,4 @@ mod commands;
 mod common;
 mod crash;
 mod errors;
+mod reproduce;

@@ -69,23 +69,32 @@ pub fn compare(
 
 /// All results of a comparison's folder, in order of their files' names.
 pub fn read_results(out: &Path) -> Result<Vec<RunResult>, RunError> {
-    let folder = out.join(RESULTS);
-    let entries = std::fs::read_dir(&folder).map_err(io_error("reading", &folder))?;
+    results_in(&out.join(RESULTS))
+}
+
+/// All results that a folder itself holds, in order of their files' names.
+pub(crate) fn results_in(folder: &Path) -> Result<Vec<RunResult>, RunError> {
+    let entries = std::fs::read_dir(folder).map_err(io_error("reading", folder))?;
     let mut paths = Vec::new();
     for entry in entries {
-        paths.push(entry.map_err(io_error("reading", &folder))?.path());
+        paths.push(entry.map_err(io_error("reading", folder))?.path());
     }
     // A `.partial` beside them is what a crash left of a file.
     paths.retain(|path| path.extension().is_some_and(|ending| ending == "json"));
     paths.sort();
-    let dir = RunDir::other(&folder);
+    let dir = RunDir::other(folder);
     let names = paths.iter().filter_map(|path| path.file_name()?.to_str());
     let found: Result<Vec<_>, _> = names.map(|name| dir.json(name)).collect();
     Ok(found?.into_iter().flatten().collect())
 }
 
+/// The folder of a run of a comparison.
+pub(crate) fn run_folder(out: &Path, method: &str, seed: u64) -> PathBuf {
+    out.join(RUNS).join(run_name(method, seed))
+}
+
 /// The name of a run.
-fn run_name(method: &str, seed: u64) -> String {
+pub(crate) fn run_name(method: &str, seed: u64) -> String {
     format!("{method}-seed{seed}")
 }
 
@@ -108,7 +117,7 @@ impl Folder {
     }
 
     fn run(&self, method: &str, seed: u64) -> PathBuf {
-        self.dir.file(RUNS).join(run_name(method, seed))
+        run_folder(self.dir.path(), method, seed)
     }
 
     fn result_name(method: &str, seed: u64) -> String {

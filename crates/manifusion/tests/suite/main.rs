@@ -9,6 +9,7 @@ mod geodesics;
 mod golden_geometry;
 mod heat_kernels;
 mod kernel_mixture;
+mod known_errors;
 mod known_score;
 mod layers;
 mod local_weights;

@@ -1,0 +1,418 @@
+//! The paper's tables and figures again: which runs they need, the runs, and the tables from their
+//! results.
+//!
+//! What a table or a figure consists of is data ([`TARGETS`]). Runs are those of
+//! [`compare`](crate::compare()), in `OUT/runs/SET`; what came of each is `OUT/results/SET/*.json`,
+//! and tables are made from these alone ([`table_markdown`]). A figure that shows runs of a table
+//! uses them.
+
+mod catalogue;
+mod table;
+mod variance;
+
+use std::path::{Path, PathBuf};
+
+use manifusion::evaluation::EvaluationOptions;
+use manifusion::hash::sha256_hex;
+use manifusion::methods::METHODS;
+use manifusion::points::SplitPart;
+use manifusion::watch::Watch;
+use serde::Serialize;
+
+pub use catalogue::{
+    Block, Bounds, Budget, Content, Figure, FileInfo, Kind, Methods, Number, Origin, PanelKind,
+    Published, Set, TARGETS, Table, Target, Variant,
+};
+pub use table::{table_markdown, variants_markdown};
+pub use variance::{TimeVariance, VarianceCurve};
+
+use crate::compare::{Comparison, Plan, compare, read_results};
+use crate::config::Config;
+use crate::error::RunError;
+use crate::folder::{RunDir, io_error};
+use crate::stored::StoredRun;
+
+/// The folder of the results.
+const RESULTS: &str = "results";
+/// The folder of the runs.
+const RUNS: &str = "runs";
+
+/// What is asked for.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// The folder of the data files; none if there is none.
+    pub data: Option<PathBuf>,
+    /// Where everything goes.
+    pub out: PathBuf,
+    /// Minutes of a training.
+    pub minutes: f64,
+    /// Seeds, from 0 on.
+    pub seeds: u64,
+    /// Only these methods of a table; all of its own if empty.
+    pub methods: Vec<String>,
+    /// Only these sets; all if empty.
+    pub sets: Vec<String>,
+    /// Runs side by side; one per thread by default.
+    pub jobs: Option<usize>,
+}
+
+/// The folder of the data files: the one that is given, else that of the environment, else
+/// `../shared/data` where that exists.
+pub fn data_folder(given: Option<PathBuf>, environment: Option<PathBuf>) -> Option<PathBuf> {
+    let beside = || Some(PathBuf::from("../shared/data")).filter(|folder| folder.is_dir());
+    given.or(environment).or_else(beside)
+}
+
+/// The targets of a name; all of them for `all`.
+pub fn targets(name: &str) -> Vec<&'static Target> {
+    TARGETS.iter().filter(|target| name == "all" || target.name == name).collect()
+}
+
+/// Reproductions at work: makes runs that are missing, and remembers what could not be made.
+pub struct Reproduction<'a> {
+    wanted: &'a Wanted,
+    watch: &'a Watch,
+    remark: &'a (dyn Fn(&str) + Sync),
+    /// What was left out, in sentences.
+    pub left_out: Vec<String>,
+}
+
+/// A run whose density is drawn.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PanelRun {
+    /// The title of its panel.
+    pub title: String,
+    /// Its folder.
+    pub folder: PathBuf,
+}
+
+/// One of several runs that differ in a setting.
+#[derive(Debug)]
+pub struct VariantRun {
+    /// What it is called.
+    pub title: &'static str,
+    /// The run.
+    pub stored: StoredRun,
+    /// What came of the runs of all seeds.
+    pub comparison: Comparison,
+}
+
+impl<'a> Reproduction<'a> {
+    /// Nothing made yet. An error for wishes that make no sense.
+    pub fn new(
+        wanted: &'a Wanted,
+        watch: &'a Watch,
+        remark: &'a (dyn Fn(&str) + Sync),
+    ) -> Result<Self, RunError> {
+        let wrong = |sentence: String| Err(RunError::Settings(sentence));
+        if !(wanted.minutes > 0.0 && wanted.minutes.is_finite()) {
+            return wrong(format!("a budget of {} minutes; a number above 0", wanted.minutes));
+        }
+        if wanted.seeds == 0 {
+            return wrong(String::from("0 seeds are not allowed; at least 1"));
+        }
+        let known = || TARGETS.iter().flat_map(Target::sets).map(|set| set.id);
+        if let Some(unknown) = wanted.sets.iter().find(|id| known().all(|known| known != **id)) {
+            let mut all: Vec<&str> = Vec::new();
+            known().for_each(|id| {
+                if !all.contains(&id) {
+                    all.push(id);
+                }
+            });
+            return wrong(format!("there is no set {unknown}; the sets are {}", all.join(", ")));
+        }
+        std::fs::create_dir_all(&wanted.out).map_err(io_error("creating", &wanted.out))?;
+        Ok(Self { wanted, watch, remark, left_out: Vec::new() })
+    }
+
+    /// Whether the work was stopped; what is done is kept, and the same call goes on.
+    pub fn is_stopped(&self) -> bool {
+        self.watch.is_stopped()
+    }
+
+    /// Makes the runs of a table and the table, `OUT/NAME.md`; its text.
+    pub fn table(&mut self, target: &Target, table: &Table) -> Result<String, RunError> {
+        for block in table.blocks {
+            let methods = self.methods(block.methods);
+            for set in table.sets {
+                if methods.is_empty() || !self.wants(set) || self.is_stopped() {
+                    continue;
+                }
+                let seeds: Vec<u64> = (0..self.wanted.seeds).collect();
+                let Some(folder) = self.runs(set, block.variant, &methods, &seeds)? else {
+                    continue;
+                };
+                if let Some(bounds) = &block.bounds
+                    && !self.is_stopped()
+                {
+                    self.bounds(set, block.variant, bounds, &methods, &folder)?;
+                }
+            }
+        }
+        let text = table_markdown(table, &self.wanted.out.join(RESULTS))?;
+        RunDir::other(&self.wanted.out).write(&format!("{}.md", target.name), text.as_bytes())?;
+        Ok(text)
+    }
+
+    /// The runs whose densities a figure shows, seed 0 of each set that is wanted and there.
+    pub fn density_runs(
+        &mut self,
+        method: &str,
+        variant: &Variant,
+        sets: &[&'static Set],
+    ) -> Result<Vec<PanelRun>, RunError> {
+        let mut panels = Vec::new();
+        for set in sets {
+            if !self.wants(set) || self.is_stopped() {
+                continue;
+            }
+            let Some(folder) = self.runs(set, variant, &[method.to_owned()], &[0])? else {
+                continue;
+            };
+            let run = crate::compare::run_folder(&folder, method, 0);
+            if run.join("model.safetensors").is_file() {
+                panels.push(PanelRun { title: set.title.to_owned(), folder: run });
+            } else if !self.is_stopped() {
+                self.leave_out(format!("{}: {method} has no model", set.id));
+            }
+        }
+        Ok(panels)
+    }
+
+    /// Runs of one method that differ in a setting, with the first seed's in its folder.
+    pub fn variant_runs(
+        &mut self,
+        set: &'static Set,
+        method: &str,
+        variants: &'static [Variant],
+    ) -> Result<Vec<VariantRun>, RunError> {
+        let mut found = Vec::new();
+        for variant in variants {
+            if !self.wants(set) || self.is_stopped() {
+                continue;
+            }
+            let seeds: Vec<u64> = (0..self.wanted.seeds).collect();
+            let Some(folder) = self.runs(set, variant, &[method.to_owned()], &seeds)? else {
+                break;
+            };
+            let run = crate::compare::run_folder(&folder, method, 0);
+            let comparison = Comparison::of(&read_results(&folder)?)?;
+            if comparison.methods.iter().any(|row| row.nll.is_some()) {
+                let stored = StoredRun::open(&run)?;
+                found.push(VariantRun { title: variant.title, stored, comparison });
+            } else if !self.is_stopped() {
+                self.leave_out(format!("{}{}: {method} failed", set.id, variant.suffix));
+            }
+        }
+        Ok(found)
+    }
+
+    /// The variance of the loss with several proposals of times, `OUT/results/NAME.json`; none
+    /// without the data, or if it was stopped.
+    pub fn time_variance(
+        &mut self,
+        target: &Target,
+        set: &'static Set,
+        variant: &Variant,
+    ) -> Result<Option<TimeVariance>, RunError> {
+        let dir = RunDir::other(&self.wanted.out.join(RESULTS));
+        let name = format!("{}.json", target.name);
+        let steps = self.steps(variant).unwrap_or(0);
+        if let Some(found) = dir.json::<TimeVariance>(&name)? {
+            if found.steps.last() == Some(&steps) {
+                return Ok(Some(found));
+            }
+            return Err(RunError::OtherPlan {
+                path: dir.file(&name),
+                key: String::from("steps"),
+                before: found.steps.last().map_or_else(|| String::from("none"), u64::to_string),
+                now: steps.to_string(),
+            });
+        }
+        if !self.wants(set) {
+            return Ok(None);
+        }
+        let Some(mut config) = self.config(set, variant)? else { return Ok(None) };
+        config.put("method", variance::METHOD);
+        let found = variance::measure(config.choices()?, steps, self.watch)?;
+        if let Some(found) = &found {
+            std::fs::create_dir_all(dir.path()).map_err(io_error("creating", dir.path()))?;
+            dir.write_json(&name, found)?;
+        }
+        Ok(found)
+    }
+
+    fn wants(&self, set: &Set) -> bool {
+        self.wanted.sets.is_empty() || self.wanted.sets.iter().any(|id| id == set.id)
+    }
+
+    fn leave_out(&mut self, sentence: String) {
+        (self.remark)(&sentence);
+        if !self.left_out.contains(&sentence) {
+            self.left_out.push(sentence);
+        }
+    }
+
+    /// The methods of a block that are wanted.
+    fn methods(&self, methods: Methods) -> Vec<String> {
+        let all: Vec<&str> = match methods {
+            Methods::All => METHODS.iter().map(|method| method.info().name).collect(),
+            Methods::Named(names) => names.to_vec(),
+        };
+        let wanted = |name: &&str| {
+            self.wanted.methods.is_empty() || self.wanted.methods.iter().any(|own| own == name)
+        };
+        all.into_iter().filter(wanted).map(str::to_owned).collect()
+    }
+
+    /// The number of steps of a variant that counts them.
+    fn steps(&self, variant: &Variant) -> Option<u64> {
+        match variant.budget {
+            Budget::Minutes => None,
+            Budget::StepsPerMinute(pace) => {
+                Some((pace as f64 * self.wanted.minutes).round().max(20.0) as u64)
+            }
+        }
+    }
+
+    /// Data and settings of a variant; none, with a sentence that says why, without the data.
+    fn config(&mut self, set: &Set, variant: &Variant) -> Result<Option<Config>, RunError> {
+        let mut config = Config::default();
+        match &set.origin {
+            Origin::Generated(name) => config.put("data.source", format!("synthetic:{name}")),
+            Origin::File(file) => match find(file, self.wanted.data.as_deref())? {
+                Found::Here { path, remark } => {
+                    if let Some(sentence) = remark {
+                        (self.remark)(&sentence);
+                    }
+                    config.put("data.source", path.display().to_string());
+                }
+                Found::Absent(sentence) => {
+                    self.leave_out(sentence);
+                    return Ok(None);
+                }
+            },
+        }
+        config.put("manifold", set.manifold);
+        match self.steps(variant) {
+            None => config.put("train.minutes", self.wanted.minutes),
+            Some(steps) => config.put("train.steps", i64::try_from(steps).unwrap_or(i64::MAX)),
+        }
+        for setting in variant.settings {
+            config.set(setting)?;
+        }
+        Ok(Some(config))
+    }
+
+    /// Makes runs that are missing, and keeps their results; the folder of the runs, or none
+    /// without the data.
+    fn runs(
+        &mut self,
+        set: &Set,
+        variant: &Variant,
+        methods: &[String],
+        seeds: &[u64],
+    ) -> Result<Option<PathBuf>, RunError> {
+        let Some(config) = self.config(set, variant)? else { return Ok(None) };
+        let id = format!("{}{}", set.id, variant.suffix);
+        let folder = self.wanted.out.join(RUNS).join(&id);
+        let plan = Plan {
+            config,
+            methods: methods.to_vec(),
+            seeds: seeds.to_vec(),
+            splits: Vec::new(),
+            jobs: self.wanted.jobs,
+        };
+        let remark = |text: &str| (self.remark)(&format!("{id}: {text}"));
+        compare(&plan, &folder, self.watch, &remark)?;
+        let kept = self.wanted.out.join(RESULTS).join(&id);
+        for result in read_results(&folder)? {
+            keep(&kept, &crate::compare::run_name(&result.method, result.seed), &result)?;
+        }
+        Ok(Some(folder))
+    }
+
+    /// Computes bounds that are missing.
+    fn bounds(
+        &self,
+        set: &Set,
+        variant: &Variant,
+        bounds: &Bounds,
+        methods: &[String],
+        folder: &Path,
+    ) -> Result<(), RunError> {
+        let kept = self.wanted.out.join(RESULTS).join(bounds_id(set, variant));
+        let wanted = bounds.methods.iter().filter(|name| methods.iter().any(|own| own == *name));
+        for method in wanted {
+            for seed in 0..bounds.seeds.min(self.wanted.seeds) {
+                let (run, name) = (
+                    crate::compare::run_folder(folder, method, seed),
+                    crate::compare::run_name(method, seed),
+                );
+                if kept.join(format!("{name}.json")).is_file() || self.watch.is_stopped() {
+                    continue;
+                }
+                let stored = StoredRun::open(&run)?;
+                if !stored.is_finished() {
+                    continue;
+                }
+                let options = EvaluationOptions {
+                    bound_points: bounds.points,
+                    kelbo_paths: bounds.paths,
+                    mass_points: 0,
+                    ..stored.settings().evaluate
+                };
+                let found = stored.evaluate(SplitPart::Test, &options, 0, self.watch)?;
+                if !found.stopped {
+                    (self.remark)(&format!("{}: bounds of {method}, seed {seed}", set.id));
+                    keep(&kept, &name, &found)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The folder of a block's bounds.
+fn bounds_id(set: &Set, variant: &Variant) -> String {
+    format!("{}{}-bounds", set.id, variant.suffix)
+}
+
+/// A result as a small file: one line.
+fn keep<T: Serialize>(folder: &Path, name: &str, result: &T) -> Result<(), RunError> {
+    std::fs::create_dir_all(folder).map_err(io_error("creating", folder))?;
+    let dir = RunDir::other(folder);
+    let file = format!("{name}.json");
+    let text =
+        serde_json::to_string(result).map_err(|e| dir.does_not_parse(&file, &e.to_string()))?;
+    dir.write(&file, format!("{text}\n").as_bytes())
+}
+
+enum Found {
+    Here { path: PathBuf, remark: Option<String> },
+    Absent(String),
+}
+
+/// Looks for a data file. Another file of the same name is used, with a sentence that says so.
+fn find(file: &FileInfo, folder: Option<&Path>) -> Result<Found, RunError> {
+    let FileInfo { name, rows, columns, sha256, origin } = file;
+    let place = match folder {
+        None => String::from("there is no data folder (--data DIR, or MANIFUSION_DATA)"),
+        Some(folder) => {
+            let path = folder.join(name);
+            if path.is_file() {
+                let bytes = std::fs::read(&path).map_err(io_error("reading", &path))?;
+                let same = sha256_hex(&bytes) == *sha256;
+                let remark = (!same).then(|| {
+                    format!("{name} is not the file of our published numbers (SHA-256 {sha256})")
+                });
+                return Ok(Found::Here { path, remark });
+            }
+            format!("it is not in {}", folder.display())
+        }
+    };
+    Ok(Found::Absent(format!(
+        "{name} is left out: {place}. It is a CSV file with the header line and columns {columns}, \
+         {rows} rows; to be had from {origin}"
+    )))
+}

@@ -1,0 +1,279 @@
+//! Tables from a folder of results: ours, what was published, and paired differences.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use manifusion::evaluation::Evaluation;
+
+use super::catalogue::{Block, Number, Set, Table};
+use super::{TimeVariance, VarianceCurve, VariantRun, bounds_id};
+use crate::compare::{Comparison, MethodRow, Standing, results_in};
+use crate::error::RunError;
+use crate::folder::RunDir;
+
+/// A table as Markdown, from a folder that has one folder of results for each set and way to run it.
+/// What has no result is left open.
+pub fn table_markdown(table: &Table, results: &Path) -> Result<String, RunError> {
+    let mut text = format!("# {}\n\n", table.title);
+    text += "Test negative log-likelihood in nats per point, mean ± standard deviation over the \
+             seeds; lower is better. **Bold**: the best of ours, and what is at most two paired \
+             standard errors from it.\n";
+    let differing = table.sets.iter().filter_map(|set| Some((set.id, set.differs?)));
+    for (id, differs) in differing {
+        let _ = write!(text, "\n- {id}: {differs}.");
+    }
+    text += "\n";
+    for block in table.blocks {
+        let compared: Result<Vec<Option<Comparison>>, RunError> =
+            table.sets.iter().map(|set| comparison(set, block, results)).collect();
+        text += &block_markdown(table, block, &compared?);
+        text += &bounds_markdown(table, block, results)?;
+    }
+    text += "\n## Notes\n\n";
+    for note in table.notes {
+        let _ = writeln!(text, "- {note}");
+    }
+    Ok(text)
+}
+
+/// What the results of a set say; none without any.
+fn comparison(set: &Set, block: &Block, results: &Path) -> Result<Option<Comparison>, RunError> {
+    let folder = results.join(format!("{}{}", set.id, block.variant.suffix));
+    if !folder.is_dir() {
+        return Ok(None);
+    }
+    let found = results_in(&folder)?;
+    Ok(if found.is_empty() { None } else { Some(Comparison::of(&found)?) })
+}
+
+fn line(cells: impl IntoIterator<Item = String>) -> String {
+    let cells: Vec<String> = cells.into_iter().collect();
+    format!("| {} |\n", cells.join(" | "))
+}
+
+/// Ours, then what was published; then each set's comparison.
+fn block_markdown(table: &Table, block: &Block, compared: &[Option<Comparison>]) -> String {
+    let mut text = format!("\n## {}\n\n", block.title);
+    if compared.iter().all(Option::is_none) {
+        return text + "No results yet.\n";
+    }
+    let heads = table.sets.iter().map(|set| set.id.to_owned());
+    let words = |texts: [&str; 2]| texts.map(str::to_owned);
+    text += &line(
+        words(["method", ""])
+            .into_iter()
+            .take(1)
+            .chain(heads)
+            .chain(words(["likelihood", "source"])),
+    );
+    let sides = table.sets.iter().map(|_| String::from("---:"));
+    text += &line([String::from("---")].into_iter().chain(sides).chain(words(["---", "---"])));
+    let mut methods: Vec<&str> = Vec::new();
+    for row in compared.iter().flatten().flat_map(|found| &found.methods) {
+        if !methods.contains(&row.method.as_str()) {
+            methods.push(&row.method);
+        }
+    }
+    for method in &methods {
+        let row = |found: &Option<Comparison>| {
+            let found = found.as_ref()?;
+            let row = found.methods.iter().find(|row| row.method == **method)?;
+            // A mean over fewer seeds may lack the hard ones.
+            let fewer = match row.seeds {
+                seeds if seeds == found.seeds.len() || seeds == 0 => String::new(),
+                seeds => format!(" ({seeds} of {} seeds)", found.seeds.len()),
+            };
+            Some(cell(row) + &fewer)
+        };
+        let cells = compared.iter().map(|found| row(found).unwrap_or_else(nothing));
+        let name = [format!("`{method}`")];
+        text += &line(name.into_iter().chain(cells).chain(words(["exact", "here"])));
+    }
+    let counts = |value: &dyn Fn(&Comparison) -> String| {
+        let cells = compared.iter().map(|found| found.as_ref().map_or_else(nothing, value));
+        cells.collect::<Vec<String>>()
+    };
+    let rows = [
+        ("seeds", counts(&|found| found.seeds.len().to_string())),
+        ("test points", counts(&|found| test_points(&found.test_points))),
+    ];
+    for (name, cells) in rows {
+        text += &line([name.to_owned()].into_iter().chain(cells).chain(words(["", "here"])));
+    }
+    for published in block.published {
+        let cells = published.values.iter().map(number);
+        let last = [published.kind.text().to_owned(), published.source.to_owned()];
+        text += &line([published.method.to_owned()].into_iter().chain(cells).chain(last));
+    }
+    for (set, found) in table.sets.iter().zip(compared) {
+        if let Some(found) = found {
+            let _ = write!(text, "\n### {}, {}\n\n", set.id, block.title.to_lowercase());
+            text += &found.to_markdown();
+        }
+    }
+    text
+}
+
+/// Bounds beside the exact values on the same points.
+fn bounds_markdown(table: &Table, block: &Block, results: &Path) -> Result<String, RunError> {
+    let mut rows = String::new();
+    for set in table.sets {
+        let dir = RunDir::other(&results.join(bounds_id(set, block.variant)));
+        let Some(bounds) = &block.bounds else { break };
+        for method in bounds.methods {
+            for seed in 0..bounds.seeds {
+                let name = format!("{}.json", crate::compare::run_name(method, seed));
+                let Some(found) = dir.json::<Evaluation>(&name)? else { continue };
+                rows += &bounds_row(set, &found);
+            }
+        }
+    }
+    if rows.is_empty() {
+        return Ok(rows);
+    }
+    let heads = [
+        "set",
+        "method",
+        "seed",
+        "points",
+        "K",
+        "exact (ODE)",
+        "KELBO",
+        "with doubled steps",
+        "ELBO",
+    ];
+    let mut text =
+        format!("\n### Bounds beside exact likelihoods, {}\n\n", block.title.to_lowercase());
+    text += "NLL in nats per point on the same test points; a bound is not below the NLL of its own, \
+             stochastic model, which is close to that of the ODE but another one.\n\n";
+    text += &line(heads.map(str::to_owned));
+    text += &line(heads.map(|_| String::from("---:")));
+    Ok(text + &rows)
+}
+
+fn bounds_row(set: &Set, found: &Evaluation) -> String {
+    let with = |value: Option<f64>, se: Option<f64>| match (value, se) {
+        (Some(value), Some(se)) => format!("{} ± {se:.3}", three(value)),
+        (Some(value), None) => three(value),
+        _ => nothing(),
+    };
+    line([
+        set.id.to_owned(),
+        format!("`{}`", found.method),
+        found.seed.map_or_else(nothing, |seed| seed.to_string()),
+        found.bound_points.to_string(),
+        found.kelbo_k.map_or_else(nothing, |k| k.to_string()),
+        with(found.nll_on_bound_points, None),
+        with(found.kelbo_nll, found.kelbo_nll_se),
+        with(found.kelbo_nll_doubled_steps, None),
+        with(found.elbo_nll, found.elbo_nll_se),
+    ])
+}
+
+/// Runs that differ in a setting, as Markdown: likelihoods over the seeds and times of training.
+pub fn variants_markdown(title: &str, runs: &[VariantRun]) -> String {
+    let mut text = format!("# {title}\n\n");
+    text += "Test negative log-likelihood in nats per point, mean ± standard deviation over the \
+             seeds; equal steps.\n\n";
+    let heads = ["run", "seeds", "test NLL", "training (s)"];
+    text += &line(heads.map(str::to_owned));
+    text += &line(heads.map(|_| String::from("---:")));
+    for run in runs {
+        for row in &run.comparison.methods {
+            let seconds = row.train_seconds.map_or_else(nothing, |s| format!("{s:.1}"));
+            let nll = MethodRow { standing: Standing::Worse, ..row.clone() };
+            text += &line([run.title.to_owned(), row.seeds.to_string(), cell(&nll), seconds]);
+        }
+    }
+    text
+}
+
+impl TimeVariance {
+    /// The numbers as Markdown: variances at the end and over the training, and how many times the
+    /// least possible one they are.
+    pub fn to_markdown(&self, title: &str) -> String {
+        let steps = self.steps.last().copied().unwrap_or(0);
+        let mut text = format!(
+            "# {title}\n\nVariance of ℓ(s, Y_s)/q(s), s ~ q, on the network that is trained with the \
+             learned q, by quadrature: {} nodes in log s from {} to {}, {} paths at each. Losses by \
+             the same quadrature, of networks that are trained with each q for {steps} steps of {} \
+             rows. Least: what no q falls below.\n\n",
+            self.nodes, self.s_min, self.t_end, self.paths, self.batch
+        );
+        let heads = [
+            "times",
+            "variance at the end (nats²)",
+            "× the least possible",
+            "× learned",
+            "mean of × learned over the training",
+            "loss at the end (nats)",
+        ];
+        text += &line(heads.map(str::to_owned));
+        text += &line(heads.map(|_| String::from("---:")));
+        let named = |name: &str| self.variances.iter().find(|curve| curve.name == name);
+        let last = |curve: Option<&VarianceCurve>| curve.and_then(|c| c.values.last().copied());
+        let (least, learned) = (last(self.variances.last()), named("learned"));
+        let ratio = |a: Option<f64>, b: Option<f64>| match (a, b) {
+            (Some(a), Some(b)) => format!("{:.2}", a / b),
+            _ => nothing(),
+        };
+        for curve in &self.variances {
+            let own = last(Some(curve));
+            let pairs = learned.map(|l| curve.values.iter().zip(&l.values));
+            let ratios: Vec<f64> = pairs.into_iter().flatten().map(|(a, b)| a / b).collect();
+            let mean = ratios.iter().sum::<f64>() / ratios.len() as f64;
+            let loss = last(self.losses.iter().find(|loss| loss.name == curve.name));
+            text += &line([
+                curve.name.clone(),
+                own.map_or_else(nothing, |v| format!("{v:.4e}")),
+                ratio(own, least),
+                ratio(own, last(learned)),
+                if ratios.is_empty() { nothing() } else { format!("{mean:.2}") },
+                loss.map_or_else(nothing, three),
+            ]);
+        }
+        text
+    }
+}
+
+fn nothing() -> String {
+    String::from("–")
+}
+
+/// Three decimals and a minus sign.
+fn three(value: f64) -> String {
+    format!("{value:.3}").replace('-', "−")
+}
+
+fn cell(row: &MethodRow) -> String {
+    let Some(nll) = row.nll else { return String::from("failed") };
+    let value = if nll.is_finite() { three(nll) } else { String::from("∞") };
+    let value = match row.standing {
+        Standing::Best | Standing::Tie => format!("**{value}**"),
+        Standing::Worse | Standing::Failed => value,
+    };
+    match row.nll_std.filter(|std| std.is_finite()) {
+        Some(std) => format!("{value} ± {std:.3}"),
+        None => value,
+    }
+}
+
+/// A published number, with two decimals as it is printed (three where the spread has them).
+fn number(value: &Number) -> String {
+    match value {
+        None => nothing(),
+        Some((mean, None)) => format!("{mean:.2}").replace('-', "−"),
+        Some((mean, Some(std))) => {
+            let digits = if (std * 100.0 - (std * 100.0).round()).abs() > 1e-9 { 3 } else { 2 };
+            format!("{mean:.2} ± {std:.digits$}").replace('-', "−")
+        }
+    }
+}
+
+fn test_points(counts: &[usize]) -> String {
+    match (counts.iter().min(), counts.iter().max()) {
+        (Some(least), Some(most)) if least == most => most.to_string(),
+        (Some(least), Some(most)) => format!("{least} to {most}"),
+        _ => nothing(),
+    }
+}

@@ -1,0 +1,278 @@
+//! The variance of the loss's estimator under several proposals of times, by quadrature.
+//!
+//! The estimator is I = ℓ(s, Y_s)/q(s) with s ~ q, so that Var I = ∫ E[ℓ²]/q ds − (∫ E[ℓ] ds)².
+//! Both moments are measured at nodes in log s, with many paths at each and the same noise for all
+//! networks, and serve every q.
+
+use std::sync::Arc;
+
+use manifusion::error::SolveError;
+use manifusion::fit::Request;
+use manifusion::loss::LossBatch;
+use manifusion::methods::network::Recipe;
+use manifusion::methods::rdm::{Rdm, RdmRecipe, RdmSettings, TimeProposal};
+use manifusion::methods::{FitError, Geometry, Task, read_settings};
+use manifusion::path::NoisingPath;
+use manifusion::prior::default_prior;
+use manifusion::rng::Streams;
+use manifusion::rows::{Rows, RowsMut};
+use manifusion::time::{LogUniform, Proposal, Uniform};
+use manifusion::train::{TrainError, Trainer};
+use manifusion::watch::Watch;
+use serde::{Deserialize, Serialize};
+
+use crate::config::Choices;
+use crate::data::Data;
+use crate::error::RunError;
+
+/// The method whose loss is measured.
+pub(super) const METHOD: &str = RdmRecipe::INFO.name;
+
+/// A quantity over training.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct VarianceCurve {
+    /// The proposal of times.
+    pub name: String,
+    /// Its values at the measured steps.
+    pub values: Vec<f64>,
+}
+
+/// What was measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TimeVariance {
+    /// Steps of the networks at which it was measured.
+    pub steps: Vec<u64>,
+    /// Variances of the estimator in nats², all on the network that is trained with the learned
+    /// proposal: uniform, log-uniform and learned times, and the least that any proposal has.
+    pub variances: Vec<VarianceCurve>,
+    /// The training loss by quadrature, in nats, of networks that are trained with each of these
+    /// proposals.
+    pub losses: Vec<VarianceCurve>,
+    /// The learned proposal at the end: pairs (s, q(s)).
+    pub proposal: Vec<[f64; 2]>,
+    /// Smallest time.
+    pub s_min: f64,
+    /// Largest time.
+    pub t_end: f64,
+    /// Nodes of the quadrature.
+    pub nodes: usize,
+    /// Paths at every node.
+    pub paths: usize,
+    /// Rows of a training batch.
+    pub batch: usize,
+}
+
+/// Nodes in log s.
+const NODES: usize = 64;
+/// Paths at every node.
+const PATHS: usize = 512;
+/// Measurements after the first.
+const MEASUREMENTS: u64 = 20;
+
+/// Proposals of networks, the measured one last.
+const PROPOSALS: [(TimeProposal, &str); 3] = [
+    (TimeProposal::Uniform, "uniform"),
+    (TimeProposal::LogUniform, "log-uniform"),
+    (TimeProposal::Learned, "learned"),
+];
+
+/// Trains three networks with as many steps each, and measures; none if it is stopped.
+pub(super) fn measure(
+    choices: Choices,
+    steps: u64,
+    watch: &Watch,
+) -> Result<Option<TimeVariance>, RunError> {
+    let task = watch.stage("reading", || task(&choices, watch))?;
+    let choices: Rdm = read_settings(&choices.section)?;
+    let settings = RdmRecipe::resolve(&choices, &task)?;
+    let mut trainers = Vec::new();
+    for (times, _) in PROPOSALS {
+        let mut own = settings.clone();
+        own.train.times = times;
+        trainers.push(RdmRecipe::trainer(&task, &own, task.seed)?);
+    }
+    let mut meter = Meter::new(&task, &settings)?;
+    let (s_min, t_end) = (settings.model.s_min, settings.model.t_end);
+    let fixed: [Box<dyn Proposal>; 2] = [
+        Box::new(Uniform::new(s_min, t_end).map_err(TrainError::from).map_err(FitError::from)?),
+        Box::new(LogUniform::new(s_min, t_end).map_err(TrainError::from).map_err(FitError::from)?),
+    ];
+    let curve = |name: &str| VarianceCurve { name: name.to_owned(), values: Vec::new() };
+    let mut found = TimeVariance {
+        steps: Vec::new(),
+        variances: PROPOSALS.iter().map(|(_, name)| curve(name)).collect(),
+        losses: PROPOSALS.iter().map(|(_, name)| curve(name)).collect(),
+        proposal: Vec::new(),
+        s_min,
+        t_end,
+        nodes: NODES,
+        paths: PATHS,
+        batch: settings.train.batch,
+    };
+    found.variances.push(curve("least"));
+    watch.begin("training", steps, 0);
+    let every = (steps / MEASUREMENTS).max(1);
+    for step in 1..=steps {
+        for trainer in &mut trainers {
+            trainer.step().map_err(FitError::from)?;
+        }
+        watch.advance(1);
+        if watch.is_stopped() {
+            return Ok(None);
+        }
+        if step != 1 && step % every != 0 && step != steps {
+            continue;
+        }
+        found.steps.push(step);
+        for (trainer, curve) in trainers.iter().zip(&mut found.losses) {
+            meter.run(trainer)?;
+            curve.values.push(meter.quadrature.loss());
+        }
+        // The last one measured is the network of the learned proposal.
+        let learned = trainers[PROPOSALS.len() - 1].proposal();
+        let proposals = [fixed[0].as_ref(), fixed[1].as_ref(), learned];
+        let measured = &meter.quadrature;
+        let variances = proposals.map(|q| measured.variance(q));
+        let variances = variances.into_iter().chain([measured.least()]);
+        for (variance, curve) in variances.zip(&mut found.variances) {
+            curve.values.push(variance);
+        }
+    }
+    let learned = trainers[PROPOSALS.len() - 1].proposal();
+    found.proposal =
+        meter.quadrature.times.iter().map(|s| [*s, learned.log_density(*s).exp()]).collect();
+    Ok(Some(found))
+}
+
+fn task(choices: &Choices, watch: &Watch) -> Result<Task, RunError> {
+    let data = Data::load(choices)?;
+    let manifold = Arc::clone(data.points.manifold());
+    let prior = default_prior(&manifold)?;
+    let of = |rows: &[usize]| data.points.select(rows).map_err(FitError::from);
+    let (train, validation) = (of(&data.split.train)?, of(&data.split.validation)?);
+    let method = Request::named(&choices.method, choices.section.clone()).method()?;
+    let geometry = Geometry { manifold, prior };
+    Ok(Task::new(method, geometry, train, validation, choices.seed, watch.clone())?)
+}
+
+/// Moments of a loss at nodes in log s, and integrals of them.
+struct Quadrature {
+    /// The nodes.
+    times: Vec<f64>,
+    /// Their weights: ∫ f ds ≈ Σ w f(s).
+    weights: Vec<f64>,
+    /// E[ℓ] and E[ℓ²] at the nodes.
+    moments: Vec<[f64; 2]>,
+}
+
+impl Quadrature {
+    fn new(s_min: f64, t_end: f64, nodes: usize) -> Self {
+        let (low, high) = (s_min.ln(), t_end.ln());
+        let width = (high - low) / nodes as f64;
+        let times: Vec<f64> = (0..nodes).map(|i| (low + (i as f64 + 0.5) * width).exp()).collect();
+        let weights = times.iter().map(|s| s * width).collect();
+        Self { times, weights, moments: vec![[0.0; 2]; nodes] }
+    }
+
+    fn integral(&self, value: impl Fn(f64, [f64; 2]) -> f64) -> f64 {
+        let nodes = self.times.iter().zip(&self.weights).zip(&self.moments);
+        nodes.map(|((s, weight), moments)| weight * value(*s, *moments)).sum()
+    }
+
+    /// ∫ E[ℓ] ds.
+    fn loss(&self) -> f64 {
+        self.integral(|_, [first, _]| first)
+    }
+
+    /// ∫ E[ℓ²]/q ds − (∫ E[ℓ] ds)².
+    fn variance(&self, q: &dyn Proposal) -> f64 {
+        self.integral(|s, [_, second]| second / q.log_density(s).exp()) - self.loss().powi(2)
+    }
+
+    /// The same for q ∝ √E[ℓ²], which has the least.
+    fn least(&self) -> f64 {
+        self.integral(|_, [_, second]| second.sqrt()).powi(2) - self.loss().powi(2)
+    }
+}
+
+/// Noised points at the nodes, for the moments of any network's loss there.
+struct Meter {
+    geometry: Geometry,
+    batch: LossBatch,
+    losses: Vec<f64>,
+    quadrature: Quadrature,
+}
+
+impl Meter {
+    fn new(task: &Task, settings: &RdmSettings) -> Result<Self, RunError> {
+        let geometry = task.geometry.clone();
+        let (manifold, prior) = (&geometry.manifold, &geometry.prior);
+        let m = manifold.ambient_dim();
+        let config = settings.train_config(m, task.seed);
+        let path = NoisingPath::new(Arc::clone(manifold), Arc::clone(prior), config.path)?;
+        let quadrature = Quadrature::new(config.s_min, config.t_end, NODES);
+        let n = NODES * PATHS;
+        let mut batch = LossBatch::new(n, m);
+        let picks = Streams::new(task.seed, "variance-rows");
+        let train = task.train.rows();
+        let mut y0 = vec![0.0; n * m];
+        for (i, (y0, s)) in y0.chunks_exact_mut(m).zip(&mut batch.s).enumerate() {
+            *s = quadrature.times[i / PATHS];
+            let pick = picks.stream(i as u64, 0).uniform() * train.len() as f64;
+            y0.copy_from_slice(train.row((pick as usize).min(train.len() - 1)));
+        }
+        batch.weight.fill(1.0);
+        let y0 = Rows::new(&y0, m).map_err(SolveError::from)?;
+        let noise = Streams::new(task.seed, "variance-noise");
+        let y = RowsMut::new(&mut batch.y, m).map_err(SolveError::from)?;
+        path.sample(y0, &batch.s, &noise, 0, y)?;
+        let probes = Streams::new(task.seed, "variance-probes");
+        batch.prepare(manifold.as_ref(), prior.as_ref(), config.loss, None, y0, &probes)?;
+        let losses = vec![0.0; n];
+        Ok(Self { geometry, batch, losses, quadrature })
+    }
+
+    /// Measures the moments of a network in training.
+    fn run(&mut self, trainer: &Trainer) -> Result<(), RunError> {
+        let config = trainer.config();
+        let manifold = self.geometry.manifold.as_ref();
+        let form = self.batch.row_loss(manifold, config.loss);
+        let input = self.batch.input(manifold.ambient_dim())?;
+        let mut workspace = trainer.net().train_workspace(config.partitions);
+        trainer
+            .net()
+            .loss_gradient(input, &form, &mut workspace, &mut self.losses, None)
+            .map_err(TrainError::from)
+            .map_err(FitError::from)?;
+        let nodes = self.quadrature.moments.iter_mut().zip(self.losses.chunks_exact(PATHS));
+        for (moments, losses) in nodes {
+            let mean =
+                |power: i32| losses.iter().map(|l| l.powi(power)).sum::<f64>() / PATHS as f64;
+            *moments = [mean(1), mean(2)];
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// E[ℓ] = 1/s and E[ℓ²] = 2/s²: q ∝ 1/s, the log-uniform proposal, is the best.
+    #[test]
+    fn variances_of_a_loss_with_known_moments() {
+        let (s_min, t_end) = (1e-3, 6.0);
+        let mut quadrature = Quadrature::new(s_min, t_end, 2000);
+        let moment = |s: &f64| [1.0 / s, 2.0 / (s * s)];
+        quadrature.moments = quadrature.times.iter().map(moment).collect();
+        let span = f64::ln(t_end / s_min);
+        let uniform = 2.0 * (t_end - s_min) * (1.0 / s_min - 1.0 / t_end) - span * span;
+        let close = |found: f64, expected: f64| {
+            assert!((found / expected - 1.0).abs() < 1e-4, "{found} {expected}");
+        };
+        close(quadrature.loss(), span);
+        close(quadrature.variance(&Uniform::new(s_min, t_end).unwrap()), uniform);
+        close(quadrature.variance(&LogUniform::new(s_min, t_end).unwrap()), span * span);
+        close(quadrature.least(), span * span);
+    }
+}

@@ -1,0 +1,225 @@
+//! Reproductions: the catalogue, missing data, runs that are kept, configurations, and the tables of
+//! the documentation.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use manifusion::manifold::parse;
+use manifusion::methods::method;
+use manifusion::watch::Watch;
+use manifusion_run::Config;
+use manifusion_run::reproduce::{
+    Content, Figure, Methods, Origin, Reproduction, Set, TARGETS, Table, Target, Wanted,
+    data_folder, table_markdown, targets,
+};
+
+/// The root of the repository.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn tables() -> impl Iterator<Item = (&'static Target, &'static Table)> {
+    TARGETS.iter().filter_map(|target| match &target.content {
+        Content::Table(table) => Some((target, table)),
+        Content::Figure(_) => None,
+    })
+}
+
+fn sets() -> Vec<&'static Set> {
+    TARGETS.iter().flat_map(Target::sets).collect()
+}
+
+#[test]
+fn the_catalogue_fits_together() {
+    for (target, table) in tables() {
+        for block in table.blocks {
+            for published in block.published {
+                let (found, expected) = (published.values.len(), table.sets.len());
+                assert_eq!(found, expected, "{}, {}", target.name, published.method);
+            }
+            if let Methods::Named(names) = block.methods {
+                for name in names {
+                    method(name).unwrap();
+                }
+            }
+        }
+    }
+    for set in sets() {
+        parse(set.manifold).unwrap();
+    }
+    assert_eq!(targets("all").len(), TARGETS.len());
+    assert_eq!(targets("figure7").len(), 1);
+}
+
+/// Every set has the paper's settings and ours, and both are settings that a run could have.
+#[test]
+fn configurations_are_understood() {
+    let mut read = 0;
+    for set in sets() {
+        for kind in ["paper", "best"] {
+            let path = root().join(format!("configs/{kind}/{}.toml", set.id));
+            let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path:?}: {e}"));
+            let choices = Config::parse(&text).unwrap().choices().unwrap();
+            assert_eq!(choices.remarks, [""; 0], "{path:?}");
+            let (own, asked) = (parse(set.manifold).unwrap(), choices.manifold.unwrap());
+            assert_eq!(parse(&asked).unwrap().dim(), own.dim(), "{path:?}");
+            if let Origin::Generated(name) = set.origin {
+                assert_eq!(choices.data.source, Some(format!("synthetic:{name}")), "{path:?}");
+            }
+            if kind == "paper" {
+                let steps = if set.manifold.starts_with("torus") { 1000 } else { 100 };
+                assert_eq!(choices.section["preset"], "paper", "{path:?}");
+                assert_eq!(choices.section["train"]["noise_steps"], steps, "{path:?}");
+                assert_eq!(choices.evaluate.kelbo_paths, 100, "{path:?}");
+            }
+            read += 1;
+        }
+    }
+    assert!(read >= 2 * 15, "{read}");
+}
+
+/// Files that no test reads would go stale unseen.
+#[test]
+fn every_configuration_belongs_to_a_set() {
+    for kind in ["paper", "best"] {
+        for entry in std::fs::read_dir(root().join("configs").join(kind)).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            let id = name.strip_suffix(".toml").unwrap();
+            assert!(sets().iter().any(|set| set.id == id), "{kind}/{name}");
+        }
+    }
+}
+
+fn wanted(out: &Path, data: Option<&Path>) -> Wanted {
+    Wanted {
+        data: data.map(Path::to_path_buf),
+        out: out.to_path_buf(),
+        minutes: 0.05,
+        seeds: 2,
+        methods: vec![String::from("kernel")],
+        sets: vec![String::from("flood")],
+        jobs: None,
+    }
+}
+
+#[test]
+fn without_data_it_says_what_is_needed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (watch, wanted) = (Watch::default(), wanted(&folder.path().join("out"), None));
+    let mut work = Reproduction::new(&wanted, &watch, &|_| {}).unwrap();
+    let (target, table) = tables().next().unwrap();
+    let text = work.table(target, table).unwrap();
+    assert!(text.contains("No results yet"), "{text}");
+    assert_eq!(work.left_out.len(), 1, "{:?}", work.left_out);
+    for part in ["flood.csv", "lat,lon", "4875 rows", "github.com/oxcsml", "MANIFUSION_DATA"] {
+        assert!(work.left_out[0].contains(part), "{part}: {:?}", work.left_out);
+    }
+    let given = Some(PathBuf::from("given"));
+    assert_eq!(data_folder(given.clone(), Some(PathBuf::from("environment"))), given);
+    assert_eq!(data_folder(None, given.clone()), given);
+}
+
+#[test]
+fn wishes_that_make_no_sense_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let good = wanted(folder.path(), None);
+    let said = |wanted: &Wanted| {
+        let watch = Watch::default();
+        let refused = Reproduction::new(wanted, &watch, &|_| {}).err();
+        refused.unwrap().to_string()
+    };
+    assert!(said(&Wanted { minutes: -1.0, ..good.clone() }).contains("-1 minutes"));
+    assert!(said(&Wanted { seeds: 0, ..good.clone() }).contains("0 seeds"));
+    let sets = vec![String::from("floods")];
+    let sentence = said(&Wanted { sets, ..good });
+    assert!(sentence.contains("no set floods") && sentence.contains("flood, fire"), "{sentence}");
+}
+
+/// A small file in place of the floods: runs, their results, the table; and nothing a second time.
+#[test]
+fn runs_are_made_once_and_tables_come_from_their_results() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut text = String::from("lat,lon\n");
+    for i in 0..240 {
+        let t = f64::from(i);
+        let _ = writeln!(text, "{:.4},{:.4}", 40.0 * (0.7 * t).sin(), 90.0 * (1.3 * t).cos());
+    }
+    std::fs::write(folder.path().join("flood.csv"), text).unwrap();
+    let (watch, out) = (Watch::default(), folder.path().join("out"));
+    let wanted = wanted(&out, Some(folder.path()));
+    let said = Mutex::new(Vec::new());
+    let remark = |text: &str| said.lock().unwrap().push(text.to_owned());
+    let mut work = Reproduction::new(&wanted, &watch, &remark).unwrap();
+    let (target, table) = tables().next().unwrap();
+    let first = work.table(target, table).unwrap();
+    assert!(work.left_out.is_empty());
+    let other = |text: &String| text.contains("not the file of our published numbers");
+    assert!(said.lock().unwrap().iter().any(other), "{said:?}");
+    // Our row, with both seeds, above the published ones.
+    let row = first.lines().find(|line| line.starts_with("| `kernel` |")).unwrap();
+    assert!(row.contains("**") && row.contains(" ± ") && row.contains("| exact | here |"), "{row}");
+    assert!(first.contains("| RDM | −6.61 ± 0.97 | −0.40 ± 0.05 | 0.43 ± 0.07 | −1.38 ± 0.05 |"));
+    assert_eq!(std::fs::read_to_string(out.join("table1.md")).unwrap(), first);
+    assert_eq!(table_markdown(table, &out.join("results")).unwrap(), first);
+    // Repeated rows are left out in a block of its own.
+    for name in ["flood", "flood-dedup"] {
+        assert!(out.join(format!("results/{name}/kernel-seed1.json")).is_file(), "{name}");
+    }
+    said.lock().unwrap().clear();
+    assert_eq!(work.table(target, table).unwrap(), first);
+    let done = |text: &&String| text.contains("2 of 2 runs are done already");
+    assert_eq!(said.lock().unwrap().iter().filter(done).count(), 2, "{said:?}");
+}
+
+/// A figure of a generated set needs no data, and uses the runs that are there.
+#[test]
+fn figures_of_generated_sets_need_no_data() {
+    let needs_none = |target: &&Target| {
+        target.sets().iter().all(|set| matches!(set.origin, Origin::Generated(_)))
+    };
+    let names: Vec<&str> = TARGETS.iter().filter(needs_none).map(|target| target.name).collect();
+    assert_eq!(names, ["figure5", "figure6", "figure7"]);
+    for target in TARGETS {
+        if let Content::Figure(
+            Figure::Densities { method: name, .. } | Figure::Variants { method: name, .. },
+        ) = &target.content
+        {
+            method(name).unwrap();
+        }
+    }
+}
+
+/// The tables of `docs/results.md` between these lines are made from `results/`.
+const BEGIN: &str = "<!-- made from results/ by UPDATE_DOCS=1 cargo test -p manifusion-run: ";
+const END: &str = "<!-- end of what is made from results/ -->";
+
+#[test]
+fn the_tables_of_the_documentation_are_those_of_the_results() {
+    let path = root().join("docs/results.md");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let mut expected = String::new();
+    let mut rest = text.as_str();
+    let mut found = 0;
+    while let Some((before, after)) = rest.split_once(BEGIN) {
+        let (name, after) = after.split_once(" -->").unwrap();
+        let (_, after) = after.split_once(END).unwrap();
+        let (_, table) = tables().find(|(target, _)| target.name == name).unwrap();
+        let made = table_markdown(table, &root().join("results")).unwrap();
+        // Headings one level down: the page has its own title.
+        let made = made.replace("\n#", "\n##").replacen('#', "##", 1);
+        let _ = write!(expected, "{before}{BEGIN}{name} -->\n{made}{END}");
+        rest = after;
+        found += 1;
+    }
+    expected += rest;
+    assert!(found > 0, "docs/results.md has no table that is made from results/");
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(&path, &expected).unwrap();
+        return;
+    }
+    assert!(
+        text == expected,
+        "docs/results.md and results/ differ; UPDATE_DOCS=1 rewrites the page"
+    );
+}
