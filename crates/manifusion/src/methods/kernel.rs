@@ -22,10 +22,16 @@ use crate::sample::SampleOptions;
 settings! {
     /// The kernel mixture.
     "": KernelSettings, Kernel {
-        /// Whether the mixture's weights vary from centre to centre.
+        /// Whether the mixture's weights vary from centre to centre; by default whichever is better
+        /// for the validation points.
         local_weights: bool,
     }
 }
+
+/// Validation points that local and common weights are compared on, at least (fewer say too little:
+/// local weights) and at most.
+const LEAST_VALIDATION: usize = 50;
+const MOST_VALIDATION: usize = 2000;
 
 /// The method of this file.
 #[derive(Debug)]
@@ -62,8 +68,17 @@ impl Method for KernelMethod {
     fn start(&self, task: &Task, choices: &Json) -> Result<Box<dyn Run>, FitError> {
         let choices: Kernel = read_settings(choices)?;
         let mut mixture = task.mixture.clone()?;
-        if choices.local_weights == Some(false) {
-            mixture = Arc::new(mixture.without_local()?);
+        let compared = task.validation.len() >= LEAST_VALIDATION;
+        if mixture.local_weights().is_some() && choices.local_weights.map_or(compared, |own| !own) {
+            let common = Arc::new(mixture.without_local()?);
+            // Parts of a split are in random order.
+            let x = task.validation.first_rows(MOST_VALIDATION);
+            let likelihood = |mixture: &KernelMixture| -> Result<f64, SolveError> {
+                Ok(mixture.log_density(x)?.iter().sum())
+            };
+            if choices.local_weights.is_some() || likelihood(&common)? > likelihood(&mixture)? {
+                mixture = common;
+            }
         }
         Ok(Box::new(Done::new(fitted(mixture, &task.geometry.prior), task)))
     }

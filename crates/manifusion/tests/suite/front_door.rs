@@ -13,13 +13,26 @@ use manifusion::likelihood::{BoundOptions, Bounds};
 use manifusion::manifold::parse;
 use manifusion::methods::rdm::{NetChoices, TrainChoices};
 use manifusion::methods::{
-    FileMap, Fitted, Geometry, Kernel, METHODS, MODEL_FILE, Parametric, Rdm, Stack, Task, method,
+    FileMap, Fitted, Geometry, Kernel, METHODS, MODEL_FILE, Method, Parametric, Rdm, Stack, Task,
+    method,
 };
 use manifusion::points::Context;
 use manifusion::rows::Rows;
 use manifusion::watch::Watch;
 use manifusion::{Points, fit};
 use serde_json::{Value, json};
+
+/// Manifolds of every kind.
+const SPECS: [&str; 8] = [
+    "sphere:2",
+    "torus:2",
+    "so:3",
+    "hyperbolic:2,metric=lorentz",
+    "hyperbolic:2",
+    "euclidean:2",
+    "sphere:1*torus:1",
+    "level:x^2+y^2/4+z^2-1",
+];
 
 /// A network that is trained in a moment.
 fn small() -> Rdm {
@@ -104,19 +117,10 @@ fn load_again(model: &dyn Fitted) -> Arc<dyn Fitted> {
 /// claims.
 #[test]
 fn every_method_keeps_the_protocol() {
-    let specs = [
-        "sphere:2",
-        "torus:2",
-        "so:3",
-        "hyperbolic:2,metric=lorentz",
-        "euclidean:2",
-        "sphere:1*torus:1",
-        "level:x^2+y^2/4+z^2-1",
-    ];
     for method in METHODS {
         let name = method.info().name;
         let mut supported = 0;
-        for spec in specs {
+        for spec in SPECS {
             let (points, geometry) = with_geometry(spec, 60);
             let fit = || Fit::new(quick(name)).seed(3).prior(Arc::clone(&geometry.prior));
             let fitted = fit().run(&points);
@@ -165,47 +169,82 @@ fn every_method_keeps_the_protocol() {
             assert_eq!((found.n, found.method.as_str()), (4, name));
             let nll = -log_p[..4].iter().sum::<f64>() / 4.0;
             assert!((found.nll - nll).abs() < 1e-9, "{what}: {} {nll}", found.nll);
+            let (mass, se) = (found.mass.unwrap(), found.mass_se.unwrap());
+            assert!((mass - 1.0).abs() < 0.05 + 4.0 * se, "{what}: mass {mass} ± {se}");
         }
         assert!(supported >= 1, "{name} knows {supported} of the manifolds");
     }
 }
 
-/// A run that is stopped in the middle and goes on in another process ends in the same bits.
+/// A run that is stopped in the middle and goes on in another process ends in the same bits, for
+/// every method on every manifold that it claims.
 #[test]
 fn a_run_goes_on_from_its_checkpoint() {
-    let points = points_on("sphere:2", 80);
-    for method in METHODS {
-        let request = quick(method.info().name);
-        let task = || {
-            let rows: Vec<usize> = (0..70).collect();
-            let (train, validation) =
-                (points.select(&rows).unwrap(), points.select(&[70, 71, 72]).unwrap());
-            let geometry = Geometry::of(points.manifold()).unwrap();
-            Task::new(*method, geometry, train, validation, 5, Watch::default()).unwrap()
-        };
-        let watch = Watch::default();
-        let mut whole = method.start(&task(), request.choices()).unwrap();
-        while !whole.is_done() {
-            whole.advance(&watch).unwrap();
-        }
-        let mut first = method.start(&task(), request.choices()).unwrap();
-        for _ in 0..17 {
-            if !first.is_done() {
-                first.advance(&watch).unwrap();
+    for spec in SPECS {
+        let (points, geometry) = with_geometry(spec, 80);
+        for method in METHODS {
+            if method.supports(&geometry).is_ok() {
+                goes_on_from_its_checkpoint(*method, &points, &geometry);
             }
         }
-        let (settings, files) = (first.settings().unwrap(), first.files().unwrap());
-        let checkpoint = first.checkpoint().unwrap();
-        let mut second = method.open(&task(), &settings, &files).unwrap();
-        if let Some(checkpoint) = checkpoint {
-            second.restore(&checkpoint).unwrap();
-        }
-        while !second.is_done() {
-            second.advance(&watch).unwrap();
-        }
-        let end = |run: &dyn manifusion::methods::Run| run.finish().unwrap().model.files().unwrap();
-        assert!(end(whole.as_ref()) == end(second.as_ref()), "{}", method.info().name);
     }
+}
+
+fn goes_on_from_its_checkpoint(method: &dyn Method, points: &Points, geometry: &Geometry) {
+    let request = quick(method.info().name);
+    let task = || {
+        let rows: Vec<usize> = (0..70).collect();
+        let (train, validation) =
+            (points.select(&rows).unwrap(), points.select(&[70, 71, 72]).unwrap());
+        Task::new(method, geometry.clone(), train, validation, 5, Watch::default()).unwrap()
+    };
+    let watch = Watch::default();
+    let mut whole = method.start(&task(), request.choices()).unwrap();
+    while !whole.is_done() {
+        whole.advance(&watch).unwrap();
+    }
+    let mut first = method.start(&task(), request.choices()).unwrap();
+    for _ in 0..17 {
+        if !first.is_done() {
+            first.advance(&watch).unwrap();
+        }
+    }
+    let (settings, files) = (first.settings().unwrap(), first.files().unwrap());
+    let checkpoint = first.checkpoint().unwrap();
+    let mut second = method.open(&task(), &settings, &files).unwrap();
+    if let Some(checkpoint) = checkpoint {
+        second.restore(&checkpoint).unwrap();
+    }
+    while !second.is_done() {
+        second.advance(&watch).unwrap();
+    }
+    let end = |run: &dyn manifusion::methods::Run| run.finish().unwrap().model.files().unwrap();
+    let what = format!("{} on {}", method.info().name, points.manifold().name());
+    assert!(end(whole.as_ref()) == end(second.as_ref()), "{what}");
+}
+
+/// Local or common weights of a kernel mixture: whichever is better for the validation points.
+#[test]
+fn kernel_weights_are_chosen_by_the_validation_points() {
+    let mut chosen = BTreeSet::new();
+    // Points of one smooth cluster, and of clusters of very different sizes.
+    for (set, n) in [("hyperbolic-wrapped", 60), ("torus-mixture", 60), ("sphere-multiscale", 1500)]
+    {
+        let points = Points::synthetic(set, n, 1).unwrap();
+        let validation = Points::synthetic(set, 300, 2).unwrap();
+        let fitted = |local: Option<bool>| {
+            let request = Kernel { local_weights: local };
+            Fit::new(request).validation(validation.clone()).run(&points).unwrap().model
+        };
+        let nll = |model: &dyn Fitted| {
+            mean_se(model.log_density(validation.rows()).unwrap().into_iter().map(|v| -v)).0
+        };
+        let (open, local, common) = (fitted(None), fitted(Some(true)), fitted(Some(false)));
+        let best = nll(local.as_ref()).min(nll(common.as_ref()));
+        assert!((nll(open.as_ref()) - best).abs() < 1e-12, "{set}");
+        chosen.insert(open.settings().unwrap().to_string());
+    }
+    assert!(chosen.len() > 1, "only one of the two was ever chosen: {chosen:?}");
 }
 
 /// A stack is the mixture with what networks add: it never loses much, whatever the number of
