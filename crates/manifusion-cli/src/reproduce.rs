@@ -293,10 +293,16 @@ fn curves(target: &Target, runs: &[VariantRun]) -> Result<Picture> {
             false,
             lines(&|row| Some([row.step as f64, row.validation_nll?])),
         ),
-        chart("Loss", "seconds", "nats", true, lines(&|row| Some([row.seconds, row.loss?]))),
+        chart(
+            "Loss",
+            "seconds since the start",
+            "nats",
+            true,
+            lines(&|row| Some([row.seconds, row.loss?])),
+        ),
         chart(
             "Validation NLL",
-            "seconds",
+            "seconds since the start",
             "nats per point",
             false,
             lines(&|row| Some([row.seconds, row.validation_nll?])),

@@ -1,7 +1,7 @@
 //! Lines over an axis: charts beside and below each other.
 
 use crate::error::{PlotError, Result};
-use crate::panel::{Panel, Sign, legend};
+use crate::panel::{Panel, Sign, legend_within};
 use crate::picture::{LAYOUT_WIDTH, Picture};
 use crate::svg::{Anchor, DATA, LABEL, SAMPLES, Svg, TICK};
 use crate::text;
@@ -127,7 +127,7 @@ impl Chart {
             .filter(|line| !line.name.is_empty())
             .map(|line| (Sign::Line(line.colour), line.name.clone()))
             .collect();
-        legend(svg, left + frame[2] / 2.0, y0 + 36.0, &entries);
+        legend_within(svg, left + frame[2] / 2.0, y0 + 36.0, frame[2], &entries);
         panel.rules(svg, &y_marks);
         svg.clipped(&panel.clip(), |svg| {
             for line in &self.lines {

@@ -4,6 +4,7 @@ use crate::colour::{self, Scale};
 use crate::contours::{self, SHARES};
 use crate::error::Result;
 use crate::grid::Grid;
+use crate::picture::LAYOUT_WIDTH;
 use crate::source::Value;
 use crate::svg::{Anchor, DATA, INK, LABEL, SOFT, Svg, TICK};
 use crate::text;
@@ -185,7 +186,20 @@ pub(crate) fn contour_entries() -> Vec<(Sign, String)> {
 
 /// One row of signs and texts, centred.
 pub(crate) fn legend(svg: &mut Svg, centre: f64, y: f64, entries: &[(Sign, String)]) {
-    let (sign_width, gap) = (30.0, 26.0);
+    legend_within(svg, centre, y, LAYOUT_WIDTH, entries);
+}
+
+/// The same with entries closer to each other where there is less room.
+pub(crate) fn legend_within(
+    svg: &mut Svg,
+    centre: f64,
+    y: f64,
+    room: f64,
+    entries: &[(Sign, String)],
+) {
+    let sign_width = 30.0;
+    let bare = entries.iter().map(|(_, t)| sign_width + text::width(t, TICK)).sum::<f64>();
+    let gap = ((room - bare) / (entries.len().max(2) - 1) as f64).clamp(6.0, 26.0);
     let widths: Vec<f64> =
         entries.iter().map(|(_, t)| sign_width + text::width(t, TICK) + gap).collect();
     let mut x = centre - 0.5 * (widths.iter().sum::<f64>() - gap);

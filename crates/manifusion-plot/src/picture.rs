@@ -7,7 +7,7 @@ use resvg::usvg::{self, fontdb};
 use resvg::{render, tiny_skia};
 
 use crate::error::{PlotError, Result, check_writable, write_file};
-use crate::svg::{ID_PREFIX, Svg, coordinate, escape};
+use crate::svg::{Anchor, ID_PREFIX, Svg, TITLE, coordinate, escape};
 use crate::text;
 
 /// Narrowest picture, in pixels.
@@ -72,8 +72,11 @@ impl Picture {
         let cell = LAYOUT_WIDTH / columns as f64;
         let scale = cell / (LAYOUT_WIDTH - 2.0 * margin);
         let mut svg = Svg::default();
-        svg.title(LAYOUT_WIDTH, title);
-        let mut top = 46.0;
+        // Half as large again as the titles of the pictures.
+        let size = (1.5 * scale * TITLE).min(TITLE);
+        let (fitted, size) = text::fit(title, size, 0.5 * size, LAYOUT_WIDTH - 40.0);
+        svg.text(LAYOUT_WIDTH / 2.0, 1.6 * size, Anchor::Middle, size, &fitted);
+        let mut top = (2.4 * size).round();
         for (row, pictures_of_row) in pictures.chunks(columns).enumerate() {
             for (column, picture) in pictures_of_row.iter().enumerate() {
                 let key = format!("{ID_PREFIX}{row}-{column}-");
@@ -187,8 +190,8 @@ mod tests {
             .collect();
         assert_eq!(ids.len(), 3);
         assert!(ids.iter().all(|id| svg.matches(&format!("#{id})")).count() == 1), "{ids:?}");
-        // Half as wide, half as high: 46 + (250 + 8) + (50 + 8).
-        assert_eq!(all.size(), (900, 362));
+        // Half as wide, half as high: 34 for the title, then (250 + 8) + (50 + 8).
+        assert_eq!(all.size(), (900, 350));
         assert!(all.to_png().is_ok());
         assert!(Picture::side_by_side("none", &[], 2, 0.0, 900).is_err());
     }

@@ -413,6 +413,6 @@ fn find(file: &FileInfo, folder: Option<&Path>) -> Result<Found, RunError> {
     };
     Ok(Found::Absent(format!(
         "{name} is left out: {place}. It is a CSV file with the header line and columns {columns}, \
-         {rows} rows; to be had from {origin}"
+         {rows} rows; where from: {origin}"
     )))
 }

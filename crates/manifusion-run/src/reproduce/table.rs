@@ -174,7 +174,7 @@ fn bounds_row(set: &Set, found: &Evaluation) -> String {
 pub fn variants_markdown(title: &str, runs: &[VariantRun]) -> String {
     let mut text = format!("# {title}\n\n");
     text += "Test negative log-likelihood in nats per point, mean ± standard deviation over the \
-             seeds; equal steps.\n\n";
+             seeds; all runs have as many training steps.\n\n";
     let heads = ["run", "seeds", "test NLL", "training (s)"];
     text += &line(heads.map(str::to_owned));
     text += &line(heads.map(|_| String::from("---:")));
