@@ -7,6 +7,7 @@ mod configuration;
 mod folder;
 mod format_1;
 mod fuzz;
+mod memory;
 
 use std::path::Path;
 
