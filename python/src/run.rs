@@ -7,7 +7,7 @@ use numpy::{IntoPyArray, PyArray1, PyArray2};
 use pyo3::prelude::*;
 use serde_json::{Map, Value as Json};
 
-use crate::errors::{run_error, value_error};
+use crate::errors::{in_python, run_error, value_error};
 use crate::table::{array, table};
 use crate::work::{Worked, work, work_whole};
 
@@ -208,6 +208,6 @@ impl Run {
     /// What a user should know, in sentences.
     #[getter]
     fn remarks(&self) -> Vec<String> {
-        self.run.remarks().to_vec()
+        self.run.remarks().iter().map(|remark| in_python(remark)).collect()
     }
 }

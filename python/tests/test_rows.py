@@ -129,6 +129,16 @@ def test_rows_that_are_none_are_refused_with_their_numbers(rows, problem):
         KernelMixture("sphere:2").fit(rows)
 
 
+def test_messages_speak_of_parameters():
+    angles = np.random.default_rng(0).uniform(-1, 1, (40, 2))
+    with pytest.raises(ValueError, match="angles-deg or angles-rad.*say which with form"):
+        KernelMixture("torus:2").fit(angles)
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(90 * angles, columns=["lat", "lon"])
+    remarks = KernelMixture("torus:2").fit(frame).remarks_
+    assert any("; manifold sphere:2 suits such data" in remark for remark in remarks)
+
+
 def test_another_number_of_columns_is_refused(kernel):
     with pytest.raises(ValueError, match="X has 2 features, but KernelMixture is expecting 3"):
         kernel.score_samples(np.zeros((4, 2)))

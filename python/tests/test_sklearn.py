@@ -17,7 +17,6 @@ from manifusion import KernelMixture, MixtureVMF, RiemannianDiffusion
 
 # On R^d, because the checks make data of any width that lie on no other manifold.
 @parametrize_with_checks([KernelMixture("euclidean"), RiemannianDiffusion("euclidean", steps=2)])
-@pytest.mark.filterwarnings("ignore:Estimator .* does not inherit")
 def test_checks_of_scikit_learn(estimator, check):
     check(estimator)
 

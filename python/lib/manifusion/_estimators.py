@@ -196,9 +196,9 @@ class Estimator:
         return float(np.sum(self.score_samples(X)))
 
     def sample(self, n: int = 1, seed: int | None = None) -> NDArray[np.float64]:
-        """n draws as rows in the form of the training data; ``seed`` is the estimator's by default."""
+        """n draws as rows in the form of the training data; ``seed`` is that of the fit by default."""
         run = self._fitted()
-        seed = self.seed if seed is None else seed
+        seed = run.seed if seed is None else seed
         with self._shown() as show:
             return run.sample(n, seed, self.threads, show)
 
