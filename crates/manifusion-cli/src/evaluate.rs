@@ -14,9 +14,9 @@ use crate::common::{Common, End, Output};
 pub(crate) struct Args {
     /// The run's folder.
     dir: PathBuf,
-    /// Which part of the data.
-    #[arg(long, value_enum, default_value_t = SplitFlag::Test)]
-    split: SplitFlag,
+    /// Which part of the data [default: test, or validation where there are no test rows].
+    #[arg(long, value_enum)]
+    split: Option<SplitFlag>,
     /// Tolerance of the ODE solver, instead of the run's.
     #[arg(long)]
     tolerance: Option<f64>,
@@ -56,7 +56,8 @@ pub(crate) fn run(args: &Args) -> Result<End> {
     options.bound_points = args.bound_points.unwrap_or(options.bound_points);
     options.mass_points = args.mass_points.unwrap_or(options.mass_points);
     let seed = args.common.seed.unwrap_or(0);
-    let found = in_pool(|| run.evaluate(args.split.into(), &options, seed, &output.watch))?;
+    let part = args.split.map_or_else(|| run.judged_part(), |split| Ok(split.into()))?;
+    let found = in_pool(|| run.evaluate(part, &options, seed, &output.watch))?;
     show(&output, &found)?;
     if found.stopped {
         output.remark("stopped: what is not in the table was not computed");

@@ -3,13 +3,12 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use manifusion::points::SplitPart;
+use manifusion::watch::duration;
 use manifusion_run::StoredRun;
 use serde_json::json;
 
 use crate::common::{Common, End};
 use crate::evaluate;
-use crate::progress::duration;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -25,7 +24,7 @@ pub(crate) fn run(args: &Args) -> Result<End> {
     let (settings, finished) = (run.settings(), run.is_finished());
     let (split, facts) = (run.split()?, run.data_facts()?);
     let progress = run.progress()?;
-    let (outcome, evaluation) = (run.outcome()?, run.evaluation(SplitPart::Test)?);
+    let (outcome, evaluation) = (run.outcome()?, run.evaluation(run.judged_part()?)?);
     if output.json {
         let report = json!({
             "settings": settings.to_json()?,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{Result, bail};
 use manifusion::methods::{Fitted, WithOptions};
 use manifusion::parallel::in_pool;
-use manifusion::points::{Points, SplitPart};
+use manifusion::points::Points;
 use manifusion::sample::SampleOptions;
 use manifusion_io::Form;
 use manifusion_plot::{
@@ -127,7 +127,7 @@ impl RunPictures {
         let named = forms.iter().all(|form| angles.contains(form));
         let curves = run.curves()?;
         Ok(Self {
-            test: run.points(SplitPart::Test)?,
+            test: run.points(run.judged_part()?)?,
             curves: TrainingCurves { rows: curves.rows, proposal: curves.proposal },
             title: format!(
                 "{} on {}, {}",
@@ -243,9 +243,10 @@ fn make_report(
     output: &Output,
 ) -> Result<()> {
     let pictures = RunPictures::rough(run, coastlines)?;
-    let evaluation = match run.evaluation(SplitPart::Test)? {
+    let part = run.judged_part()?;
+    let evaluation = match run.evaluation(part)? {
         Some(found) => found,
-        None => run.evaluate(SplitPart::Test, &run.settings().evaluate, 0, &output.watch)?,
+        None => run.evaluate(part, &run.settings().evaluate, 0, &output.watch)?,
     };
     let input = ReportInput {
         source: pictures.source(),

@@ -90,55 +90,17 @@ fn redraw(latest: &Latest, bar: &ProgressBar, is_terminal: bool) {
         if is_terminal {
             bar.set_length(progress.total.max(1));
             bar.set_position(progress.done.min(progress.total));
-            bar.set_message(describe(progress, since));
+            bar.set_message(progress.describe(since));
         } else if last_line.elapsed() >= LINE {
-            eprintln!("{}", describe(progress, since));
+            eprintln!("{}", progress.describe(since));
             last_line = Instant::now();
         }
-    }
-}
-
-/// A stage in a line; `since` are the seconds since its progress was told.
-fn describe(progress: &Progress, since: f64) -> String {
-    let Progress { stage, done, total, .. } = *progress;
-    if total == 0 {
-        return format!("{stage}: {}", duration(progress.seconds + since));
-    }
-    let left = progress
-        .seconds_left()
-        .map_or(String::new(), |left| format!(", {} left", duration((left - since).max(0.0))));
-    let Some(numbers) = progress.training else {
-        return format!("{stage}: {} %{left}", 100 * done.min(total) / total);
-    };
-    let nll = numbers.validation_nll.map_or(String::from("-"), |nll| format!("{nll:.4}"));
-    let variance = match numbers.variance {
-        variance if variance.is_nan() => String::new(),
-        variance => format!(", variance {variance:.2e}"),
-    };
-    format!(
-        "{stage}: step {done} of {total}{left}; loss {:.3}{variance}, validation NLL {nll}",
-        numbers.loss
-    )
-}
-
-/// Seconds as a person reads them: 45 s, 3:20 min, 2:03 h.
-pub(crate) fn duration(seconds: f64) -> String {
-    let whole = seconds.round() as u64;
-    match whole {
-        0..60 => format!("{whole} s"),
-        60..3600 => format!("{}:{:02} min", whole / 60, whole % 60),
-        _ => format!("{}:{:02} h", whole / 3600, whole % 3600 / 60),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn durations_are_read_by_people() {
-        assert_eq!([0.2, 59.4, 200.0, 7400.0].map(duration), ["0 s", "59 s", "3:20 min", "2:03 h"]);
-    }
 
     #[test]
     fn a_stage_is_described_with_what_is_left() {
@@ -150,11 +112,11 @@ mod tests {
         let told = lock(&display.latest).clone();
         let (mut progress, _) = told.unwrap();
         progress.seconds = 4.0;
-        assert_eq!(describe(&progress, 2.0), "likelihood: 25 %, 10 s left");
+        assert_eq!(progress.describe(2.0), "likelihood: 25 %, 10 s left");
         watch.begin("kernel mixture", 0, 0);
         let told = lock(&display.latest).clone();
         let (mut progress, _) = told.unwrap();
         progress.seconds = 1.0;
-        assert_eq!(describe(&progress, 2.0), "kernel mixture: 3 s");
+        assert_eq!(progress.describe(2.0), "kernel mixture: 3 s");
     }
 }

@@ -6,12 +6,12 @@ use anyhow::{Context, Result};
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use manifusion::methods::METHODS;
 use manifusion::methods::rdm::{Loss, Preset};
+use manifusion::watch::duration;
 use manifusion_run::{Choices, Config, Trained, resume as go_on, train};
 use serde_json::json;
 
 use crate::common::{Common, End, Output};
 use crate::data::{DataArgs, DivisionArgs};
-use crate::progress::duration;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {

@@ -57,9 +57,14 @@ impl Data {
     pub fn load(choices: &Choices) -> Result<Self, RunError> {
         let Choices { seed, data: settings, .. } = choices;
         let (data, name) = read(settings, choices.manifold.as_deref(), *seed)?;
+        let split = divide(&data.points, settings, *seed, &name)?;
+        Ok(Self::described(data, split, settings.dedup, &name))
+    }
+
+    /// A data set with its split, and what a user should know of them.
+    pub(crate) fn described(data: Dataset, split: Split, dedup: bool, name: &str) -> Self {
         let manifold = Arc::clone(data.points.manifold());
         let duplicates = duplicates(data.points.coordinates(), manifold.ambient_dim());
-        let split = divide(&data.points, settings, *seed, &name)?;
         let mut findings: Vec<String> = data.note.iter().map(|n| format!("{name}: {n}")).collect();
         findings.push(format!(
             "{} rows: {} for training, {} for validation, {} for test",
@@ -74,7 +79,7 @@ impl Data {
                 duplicates.repeated_rows,
                 duplicates.distinct,
                 duplicates.most,
-                if settings.dedup { "; only the first of each is used" } else { "" }
+                if dedup { "; only the first of each is used" } else { "" }
             ));
         }
         if split.test_in_train > 0 {
@@ -101,7 +106,7 @@ impl Data {
             test_in_train_share: split.test_in_train_share(),
             findings,
         };
-        Ok(Self { points: data.points, split, facts })
+        Self { points: data.points, split, facts }
     }
 
     /// Keeps points, split and findings in a run's folder, so that it needs the file no more.
@@ -227,7 +232,7 @@ fn generate(set: &Synthetic, rows: usize, seed: u64) -> Result<Dataset, RunError
     })
 }
 
-fn load_options(data: &DataSettings) -> Result<LoadOptions, RunError> {
+pub(crate) fn load_options(data: &DataSettings) -> Result<LoadOptions, RunError> {
     let condition = |text: &String| {
         let (column, value) = text.split_once('=').ok_or_else(|| {
             RunError::Settings(format!("'{text}' is not of the form COLUMN=VALUE"))

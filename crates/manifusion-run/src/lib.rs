@@ -31,6 +31,7 @@ mod config;
 mod data;
 mod error;
 mod folder;
+mod memory;
 mod new_rows;
 pub mod reproduce;
 mod split_file;
@@ -46,6 +47,7 @@ pub use config::{Choices, Config, DataSettings, FORMAT, RunSettings, file_name, 
 pub use data::{Data, DataFile};
 pub use error::RunError;
 pub use folder::RunDir;
+pub use memory::MemoryRun;
 pub use new_rows::{NewRows, RowsRequest};
 pub use stored::{Curves, StoredRun, load, save};
 pub use training::{Trained, resume, train};

@@ -143,7 +143,10 @@ impl NewRows {
 
 /// Whether a file could not be read because nothing says its form.
 fn is_untold(error: &RunError) -> bool {
-    let unclear =
-        |p: &DataError| matches!(p, DataError::NoForm { .. } | DataError::Ambiguous { .. });
-    matches!(error, RunError::Data(IoError::Data { problem, .. }) if unclear(problem))
+    matches!(error, RunError::Data(IoError::Data { problem, .. }) if is_unclear(problem))
+}
+
+/// Whether neither names nor numbers tell the form of columns.
+pub(crate) fn is_unclear(problem: &DataError) -> bool {
+    matches!(problem, DataError::NoForm { .. } | DataError::Ambiguous { .. })
 }

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
 use crate::config::{DataSettings, RunSettings, file_name, synthetic_name};
-use crate::data::{DataFile, SplitFile};
+use crate::data::{Data, DataFile, SplitFile};
 use crate::error::RunError;
 use crate::folder::{
     CONFIG, DATA, DATA_FACTS, KERNEL, METRICS, PRIOR, RunDir, SPLIT, SUMMARY, TIMES,
@@ -156,6 +156,19 @@ impl StoredRun {
             let misfit = |problem: String| RunError::Content { path: self.dir.file(DATA), problem };
             Points::on(manifold, points).map_err(|error| misfit(error.to_string()))
         })
+    }
+
+    /// The part that a model is judged on: the test points, or where there are none the validation
+    /// points.
+    pub fn judged_part(&self) -> Result<SplitPart, RunError> {
+        let no_test = self.split()?.test.is_empty();
+        Ok(if no_test { SplitPart::Validation } else { SplitPart::Test })
+    }
+
+    /// All data of the run.
+    pub(crate) fn data(&self) -> Result<Data, RunError> {
+        let (points, split) = (self.all_points()?.clone(), self.split()?.clone());
+        Ok(Data { points, split, facts: self.data_facts()?.clone() })
     }
 
     /// The points of one part of the data.

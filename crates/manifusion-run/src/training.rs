@@ -95,8 +95,6 @@ fn begin(
     remark: &dyn Fn(&str),
     began: Instant,
 ) -> Result<(RunDir, Box<dyn Run>), RunError> {
-    let request = choices.request();
-    let method = request.method()?;
     for sentence in &choices.remarks {
         remark(sentence);
     }
@@ -104,28 +102,10 @@ fn begin(
     for finding in &data.facts.findings {
         remark(finding);
     }
-    let manifold = Arc::clone(data.points.manifold());
-    // The string form is how a folder's manifold is made again.
-    let spec = manifold.name();
-    parse(&spec)?;
-    let prior = watch.stage("prior", || default_prior(&manifold))?;
-    let geometry = Geometry { manifold, prior };
-    let of = |rows: &[usize]| data.points.select(rows).map_err(FitError::from);
-    let (train, validation) = (of(&data.split.train)?, of(&data.split.validation)?);
-    let task =
-        Task::new(method, geometry, train, validation, choices.seed, watch.clone())?.since(began);
-    let run = method.start(&task, request.choices())?;
+    let Prepared { settings, task, run } = prepare(choices, &data, watch, began)?;
     for sentence in run.remarks() {
         remark(&sentence);
     }
-    let settings = RunSettings {
-        method: choices.method,
-        manifold: spec,
-        seed: choices.seed,
-        data: choices.data,
-        evaluate: choices.evaluate,
-        section: run.settings()?,
-    };
     let dir = RunDir::create(out)?;
     data.write(&dir)?;
     write_prior(&dir, task.geometry.prior.as_ref())?;
@@ -137,6 +117,44 @@ fn begin(
     }
     dir.write(CONFIG, settings.to_toml()?.as_bytes())?;
     Ok((dir, run))
+}
+
+/// A run that is ready to go, before anything is kept of it.
+pub(crate) struct Prepared {
+    pub(crate) settings: RunSettings,
+    pub(crate) task: Task,
+    pub(crate) run: Box<dyn Run>,
+}
+
+/// Makes every open choice of a run with these data.
+pub(crate) fn prepare(
+    choices: Choices,
+    data: &Data,
+    watch: &Watch,
+    began: Instant,
+) -> Result<Prepared, RunError> {
+    let request = choices.request();
+    let method = request.method()?;
+    let manifold = Arc::clone(data.points.manifold());
+    // The string form is how a folder's manifold is made again.
+    let spec = manifold.name();
+    parse(&spec)?;
+    let prior = watch.stage("prior", || default_prior(&manifold))?;
+    let geometry = Geometry { manifold, prior };
+    let of = |rows: &[usize]| data.points.select(rows).map_err(FitError::from);
+    let (train, validation) = (of(&data.split.train)?, of(&data.split.validation)?);
+    let task =
+        Task::new(method, geometry, train, validation, choices.seed, watch.clone())?.since(began);
+    let run = method.start(&task, request.choices())?;
+    let settings = RunSettings {
+        method: choices.method,
+        manifold: spec,
+        seed: choices.seed,
+        data: choices.data,
+        evaluate: choices.evaluate,
+        section: run.settings()?,
+    };
+    Ok(Prepared { settings, task, run })
 }
 
 /// Takes a run to its end and writes the model; or, if it is stopped, its checkpoint.

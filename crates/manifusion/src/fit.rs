@@ -9,7 +9,7 @@ pub use crate::methods::Request;
 use crate::methods::{Finished, FitError, Fitted, Geometry, Method, Run, Task};
 use crate::mixture::{KernelMixture, MixtureOptions, random_choice};
 use crate::parallel::in_pool;
-use crate::points::{Points, hold_out};
+use crate::points::{HELD_OUT, Points, hold_out};
 use crate::prior::{Prior, check_width};
 use crate::rows::Rows;
 use crate::train::MetricsRow;
@@ -32,9 +32,6 @@ pub struct Fit {
     prior: Option<Arc<dyn Prior>>,
     watch: Watch,
 }
-
-/// The share of the points that is held out where no validation points are given.
-const HELD_OUT: f64 = 0.1;
 
 impl Fit {
     /// A fit by a method.

@@ -50,6 +50,41 @@ impl Progress {
     }
 }
 
+impl Progress {
+    /// The stage in a line, as it was told `since` seconds ago.
+    pub fn describe(&self, since: f64) -> String {
+        let Self { stage, done, total, .. } = *self;
+        if total == 0 {
+            return format!("{stage}: {}", duration(self.seconds + since));
+        }
+        let left = self
+            .seconds_left()
+            .map_or(String::new(), |left| format!(", {} left", duration((left - since).max(0.0))));
+        let Some(numbers) = self.training else {
+            return format!("{stage}: {} %{left}", 100 * done.min(total) / total);
+        };
+        let nll = numbers.validation_nll.map_or(String::from("-"), |nll| format!("{nll:.4}"));
+        let variance = match numbers.variance {
+            variance if variance.is_nan() => String::new(),
+            variance => format!(", variance {variance:.2e}"),
+        };
+        format!(
+            "{stage}: step {done} of {total}{left}; loss {:.3}{variance}, validation NLL {nll}",
+            numbers.loss
+        )
+    }
+}
+
+/// Seconds as a person reads them: 45 s, 3:20 min, 2:03 h.
+pub fn duration(seconds: f64) -> String {
+    let whole = seconds.round() as u64;
+    match whole {
+        0..60 => format!("{whole} s"),
+        60..3600 => format!("{}:{:02} min", whole / 60, whole % 60),
+        _ => format!("{}:{:02} h", whole / 3600, whole % 3600 / 60),
+    }
+}
+
 type Sink = dyn FnMut(&Progress) -> ControlFlow<()> + Send;
 
 struct Inner {
@@ -252,5 +287,15 @@ impl Drop for Taken {
         if let Some(watch) = self.0.take() {
             CURRENT.set(Some(watch));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read_by_people() {
+        assert_eq!([0.2, 59.4, 200.0, 7400.0].map(duration), ["0 s", "59 s", "3:20 min", "2:03 h"]);
     }
 }

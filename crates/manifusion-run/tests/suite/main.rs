@@ -7,6 +7,7 @@ mod configuration;
 mod folder;
 mod format_1;
 mod fuzz;
+mod memory;
 mod reproduction;
 
 use std::path::Path;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use thiserror::Error;
 
 pub use duplicates::{DuplicateReport, duplicates};
+pub(crate) use split::HELD_OUT;
 pub use split::{Split, SplitError, SplitPart, SplitSettings, hold_out};
 
 use crate::data::Synthetic;

@@ -233,9 +233,25 @@ impl Split {
         Ok(Self { settings, grouped: false, rows, train, validation, test, test_in_train })
     }
 
-    /// The share of test rows whose point also occurs in training.
+    /// Nine tenths to learn from and one to choose by, for whoever judges elsewhere: there are no
+    /// test rows.
+    pub fn without_test(points: &Points, seed: u64) -> Result<Self, SplitError> {
+        let (train, validation) = hold_out(points, HELD_OUT, seed)?;
+        let fractions = [1.0 - HELD_OUT, HELD_OUT, 0.0];
+        Ok(Self {
+            settings: SplitSettings { fractions, seed, dedup: false },
+            grouped: points.groups().is_some(),
+            rows: points.len(),
+            train,
+            validation,
+            test: Vec::new(),
+            test_in_train: 0,
+        })
+    }
+
+    /// The share of test rows whose point also occurs in training; 0 where there are no test rows.
     pub fn test_in_train_share(&self) -> f64 {
-        self.test_in_train as f64 / self.test.len() as f64
+        self.test_in_train as f64 / self.test.len().max(1) as f64
     }
 
     /// SHA-256 of settings and indices, equal for equal splits on every machine. The bytes,
@@ -336,6 +352,9 @@ fn by_groups(
     }
     Ok(parts)
 }
+
+/// The share of the points that is held out where no validation points are given.
+pub(crate) const HELD_OUT: f64 = 0.1;
 
 /// Rows to keep and rows to hold out, about this share of all; whole groups where points have any.
 pub fn hold_out(

@@ -1,0 +1,58 @@
+"""The protocol of scikit-learn, with scikit-learn."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("sklearn")
+
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import manifusion
+from manifusion import KernelMixture, MixtureVMF, RiemannianDiffusion
+
+
+# On R^d, because the checks make data of any width that lie on no other manifold.
+@parametrize_with_checks([KernelMixture("euclidean"), RiemannianDiffusion("euclidean", steps=2)])
+def test_checks_of_scikit_learn(estimator, check):
+    check(estimator)
+
+
+def test_clone(kernel):
+    copy = clone(kernel)
+    assert copy.get_params() == kernel.get_params() and not hasattr(copy, "manifold_")
+
+
+def test_cross_validation(cloud):
+    scores = cross_val_score(KernelMixture("sphere:2"), cloud, cv=3)
+    assert scores.shape == (3,) and np.isfinite(scores).all()
+    with_processes = cross_val_score(KernelMixture("sphere:2"), cloud, cv=3, n_jobs=2)
+    np.testing.assert_array_equal(with_processes, scores)
+
+
+def test_grid_search(cloud):
+    grid = {"settings": [{"components": 1}, {"components": 2}]}
+    shuffled = cloud[np.random.default_rng(0).permutation(len(cloud))]
+    search = GridSearchCV(MixtureVMF("sphere:2"), grid, cv=2).fit(shuffled)
+    # There are two clouds.
+    assert search.best_params_ == {"settings": {"components": 2}}
+    assert search.best_estimator_.sample(3).shape == (3, 3)
+
+
+def test_pipeline(places):
+    radians = FunctionTransformer(np.degrees)
+    model = make_pipeline(radians, KernelMixture("sphere:2", form="latlon"))
+    model.fit(np.radians(places))
+    expected = KernelMixture("sphere:2", form="latlon").fit(places)
+    found = model.score_samples(np.radians(places))
+    np.testing.assert_allclose(found, expected.score_samples(places), atol=1e-6)
+
+
+def test_not_fitted_is_the_error_of_scikit_learn():
+    from sklearn.exceptions import NotFittedError
+
+    with pytest.raises(NotFittedError):
+        manifusion.Stack("sphere:2").sample()
