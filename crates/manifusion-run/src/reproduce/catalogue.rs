@@ -436,6 +436,7 @@ static DEDUPLICATED: Variant = Variant {
     budget: Budget::Minutes,
 };
 
+#[expect(clippy::unnecessary_wraps, reason = "numbers that are missing stand beside these")]
 const fn of(mean: f64, std: f64) -> Number {
     Some((mean, Some(std)))
 }

@@ -234,7 +234,7 @@ impl<'a> Reproduction<'a> {
         }
         let Some(mut config) = self.config(set, variant)? else { return Ok(None) };
         config.put("method", variance::METHOD);
-        let found = variance::measure(config.choices()?, steps, self.watch)?;
+        let found = variance::measure(&config.choices()?, steps, self.watch)?;
         if let Some(found) = &found {
             std::fs::create_dir_all(dir.path()).map_err(io_error("creating", dir.path()))?;
             dir.write_json(&name, found)?;

@@ -145,7 +145,7 @@ fn bounds_markdown(table: &Table, block: &Block, results: &Path) -> Result<Strin
     let mut text =
         format!("\n### Bounds beside exact likelihoods, {}\n\n", block.title.to_lowercase());
     text += "NLL in nats per point on the same test points; a bound is not below the NLL of its own, \
-             stochastic model, which is close to that of the ODE but another one.\n\n";
+             stochastic model, which is that of the ODE only where the score is exact.\n\n";
     text += &line(heads.map(str::to_owned));
     text += &line(heads.map(|_| String::from("---:")));
     Ok(text + &rows)

@@ -78,11 +78,11 @@ const PROPOSALS: [(TimeProposal, &str); 3] = [
 
 /// Trains three networks with as many steps each, and measures; none if it is stopped.
 pub(super) fn measure(
-    choices: Choices,
+    choices: &Choices,
     steps: u64,
     watch: &Watch,
 ) -> Result<Option<TimeVariance>, RunError> {
-    let task = watch.stage("reading", || task(&choices, watch))?;
+    let task = watch.stage("reading", || task(choices, watch))?;
     let choices: Rdm = read_settings(&choices.section)?;
     let settings = RdmRecipe::resolve(&choices, &task)?;
     let mut trainers = Vec::new();
