@@ -11,8 +11,8 @@ use crate::compare::{Comparison, MethodRow, Standing, results_in};
 use crate::error::RunError;
 use crate::folder::RunDir;
 
-/// A table as Markdown, from a folder that has one folder of results for each set and way to run it.
-/// What has no result is left open.
+/// A table as Markdown, from a folder that has one folder of results for each set and way to run
+/// it. What has no result is left open.
 pub fn table_markdown(table: &Table, results: &Path) -> Result<String, RunError> {
     let mut text = format!("# {}\n\n", table.title);
     text += "Test negative log-likelihood in nats per point, mean ± standard deviation over the \

@@ -1,5 +1,5 @@
-//! Reproductions: the catalogue, missing data, runs that are kept, configurations, and the tables of
-//! the documentation.
+//! Reproductions: the catalogue, missing data, runs that are kept, configurations, and the tables
+//! of the documentation.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

@@ -13,7 +13,8 @@ use manifusion::ode::OdeOptions;
 use manifusion::prior::default_prior;
 use manifusion::rows::Rows;
 
-/// b + c(x, s) x on the sphere, with c = size (1 + x₀ + s x₁): a tangent part P b and a normal part.
+/// b + c(x, s) x on the sphere, with c = size (1 + x₀ + s x₁): a tangent part P b and a normal
+/// part.
 #[derive(Debug)]
 struct WithNormalPart {
     b: [f64; 3],
