@@ -47,8 +47,8 @@ fn on_branch(t: f64) -> [f64; 2] {
 }
 
 /// The point (cosh t, sinh t) at which the distance is stationary: half its squared distance has
-/// the derivative sinh 2t − x₀ sinh t − x₁ cosh t. It can have three zeros beyond the focal curve, so
-/// that the best of a grid is refined.
+/// the derivative sinh 2t − x₀ sinh t − x₁ cosh t. It can have three zeros beyond the focal curve,
+/// so that the best of a grid is refined.
 fn closest(point: [f64; 2]) -> [f64; 2] {
     let [x, y] = point;
     let reach = 2.0 + x.abs().max(y.abs()).asinh();
