@@ -74,7 +74,7 @@ impl OfMethod for RcnfModelChoices {
     const METHOD: &'static str = INFO.name;
 }
 
-/// The authors' choices.
+/// The authors' choices, from memory of their paper: their code was not to be had.
 fn paper() -> Rcnf {
     Rcnf {
         preset: Some(Preset::Paper),
