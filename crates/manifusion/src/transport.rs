@@ -11,7 +11,7 @@
 //! central differences.
 
 use crate::error::SolveError;
-use crate::linalg::{axpy, dot};
+use crate::linalg::{Scratch, axpy, dot, scratch};
 use crate::manifold::Manifold;
 use crate::network::solve_error;
 use crate::nn::{
@@ -64,10 +64,10 @@ pub(crate) struct Places<'a> {
 /// `matrix ← M` and `h ← h(x)`.
 fn geometry(manifold: &dyn Manifold, x: &[f64], matrix: &mut [f64], h: &mut [f64]) {
     let (m, d) = (manifold.ambient_dim(), manifold.dim());
-    let mut frame = vec![0.0; d * m];
+    let mut frame = scratch(d * m);
     manifold.frame(x, &mut frame);
     matrix.fill(0.0);
-    let mut moved = vec![0.0; m];
+    let mut moved = scratch(m);
     for e in frame.chunks_exact(m) {
         moved.copy_from_slice(e);
         manifold.velocity(x, &mut moved);
@@ -150,7 +150,7 @@ impl Transport {
         };
         net.loss_gradient(input, &loss, workspace, &mut self.losses, Some(by_inputs))
             .map_err(solve_error)?;
-        self.finish(manifold, x, alpha, weight)
+        self.finish(manifold, places, weight)
     }
 
     /// The losses of the rows, weight·F each.
@@ -189,10 +189,10 @@ impl Transport {
     fn finish(
         &mut self,
         manifold: &dyn Manifold,
-        x: Rows<'_>,
-        alpha: &[f64],
+        places: Places<'_>,
         weight: f64,
     ) -> Result<(), SolveError> {
+        let Places { x, s, alpha } = places;
         let (m, d) = (manifold.ambient_dim(), manifold.dim());
         self.velocity.copy_from_slice(&self.values);
         for (i, x) in x.rows().enumerate() {
@@ -238,11 +238,11 @@ impl Transport {
                 manifold.frame(x, &mut frame);
                 gradient.fill(0.0);
                 for e in frame.chunks_exact(m) {
-                    let (mut before, mut after) = (x.to_vec(), x.to_vec());
+                    let (mut before, mut after) = (Scratch::from_slice(x), Scratch::from_slice(x));
                     axpy(-size, e, &mut before);
                     axpy(size, e, &mut after);
                     for place in [&mut before, &mut after] {
-                        manifold.project_point(place).map_err(SolveError::at(r, 0.0))?;
+                        manifold.project_point(place).map_err(SolveError::at(r, s[i]))?;
                     }
                     let mut slope = (at(&after) - at(&before)) / (2.0 * size);
                     // The network's part, along the same motion.

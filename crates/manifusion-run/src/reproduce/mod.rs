@@ -7,6 +7,7 @@
 //! uses them.
 
 mod catalogue;
+mod kinds;
 mod table;
 mod variance;
 
@@ -19,9 +20,10 @@ use manifusion::points::SplitPart;
 use manifusion::watch::Watch;
 use serde::Serialize;
 
-pub use catalogue::{
+pub use catalogue::TARGETS;
+pub use kinds::{
     Block, Bounds, Budget, Content, Figure, FileInfo, Kind, Methods, Number, Origin, PanelKind,
-    Published, Set, TARGETS, Table, Target, Variant,
+    Published, Set, Table, Target, Variant,
 };
 pub use table::{table_markdown, variants_markdown};
 pub use variance::{TimeVariance, VarianceCurve};

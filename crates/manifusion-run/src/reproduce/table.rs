@@ -5,7 +5,7 @@ use std::path::Path;
 
 use manifusion::evaluation::Evaluation;
 
-use super::catalogue::{Block, Number, Set, Table};
+use super::kinds::{Block, Number, Set, Table};
 use super::{TimeVariance, VarianceCurve, VariantRun, bounds_id};
 use crate::compare::{Comparison, MethodRow, Standing, results_in};
 use crate::error::RunError;

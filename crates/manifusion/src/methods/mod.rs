@@ -4,6 +4,7 @@
 //! and ends in a [`Fitted`] density, which can be kept as files and loaded again. The loop, the
 //! budget of time and the checkpoints belong to [`mod@crate::fit`] and to whoever keeps the files.
 
+mod error;
 mod kernel;
 pub mod mops;
 mod moser;
@@ -24,8 +25,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use serde_json::Value as Json;
-use thiserror::Error;
 
+pub use error::FitError;
 pub use kernel::{Kernel, KernelMethod, KernelSettings, read_mixture, write_mixture};
 pub use mops::Mops;
 pub use moser::{Moser, MoserMethod, MoserModelChoices, MoserModelSettings};
@@ -43,18 +44,16 @@ pub use stereographic::{
     Stereographic, StereographicMethod, StereographicModelChoices, StereographicModelSettings,
 };
 
-use crate::checkpoint::CheckpointError;
 use crate::density::Density;
-use crate::error::{ShapeError, SolveError};
+use crate::error::SolveError;
 use crate::likelihood::{BoundOptions, Bounds};
 use crate::manifold::Manifold;
 use crate::mixture::KernelMixture;
-use crate::nn::NnError;
-use crate::points::{Points, PointsError, SplitError};
+use crate::points::Points;
 use crate::prior::{Prior, default_prior};
 use crate::rows::Rows;
 use crate::sample::SampleOptions;
-use crate::train::{MetricsRow, Outcome, RestoreError, TrainError};
+use crate::train::{MetricsRow, Outcome};
 use crate::watch::Watch;
 
 /// Every method, the default first.
@@ -155,109 +154,6 @@ impl MethodInfo {
             setting.name == name || section == name
         })
     }
-}
-
-/// Why nothing could be learned, or what was learned not be loaded.
-#[derive(Debug, Error)]
-#[non_exhaustive]
-pub enum FitError {
-    /// A method that there is not.
-    #[error("unknown method '{name}'; allowed: {allowed}")]
-    UnknownMethod {
-        /// The name given.
-        name: String,
-        /// The names there are.
-        allowed: String,
-    },
-    /// A manifold that the method does not know.
-    #[error("method {method} is not known on {manifold}; it knows {known}")]
-    Unsupported {
-        /// The method.
-        method: &'static str,
-        /// The manifold.
-        manifold: String,
-        /// What it knows.
-        known: &'static str,
-    },
-    /// Weights or context that the method cannot use.
-    #[error("method {method} does not take {what} yet; leave them out")]
-    Refused {
-        /// The method.
-        method: &'static str,
-        /// What was given with the points.
-        what: &'static str,
-    },
-    /// Settings that do not parse.
-    #[error("configuration: {problem}")]
-    Settings {
-        /// What is wrong.
-        problem: String,
-    },
-    /// A setting that no run could have.
-    #[error("{name} = {value} is not allowed; {expected}")]
-    Setting {
-        /// Its name.
-        name: &'static str,
-        /// Its value.
-        value: String,
-        /// What is allowed.
-        expected: &'static str,
-    },
-    /// Settings of a stored run that lack one.
-    #[error("the run's configuration has no {name}; start the run again")]
-    Incomplete {
-        /// The first that is missing.
-        name: &'static str,
-    },
-    /// A file that a stored model needs.
-    #[error("{name} is missing")]
-    MissingFile {
-        /// Its name.
-        name: String,
-    },
-    /// A file that is damaged.
-    #[error("{name}: {source}")]
-    File {
-        /// Its name.
-        name: String,
-        /// What is wrong with it.
-        source: CheckpointError,
-    },
-    /// A file whose content does not fit.
-    #[error("{name}: {source}")]
-    Stored {
-        /// Its name.
-        name: String,
-        /// What does not fit.
-        source: SolveError,
-    },
-    /// A file that could not be read or written.
-    #[error(transparent)]
-    Storage(Box<dyn std::error::Error + Send + Sync>),
-    /// Points that do not fit together.
-    #[error(transparent)]
-    Points(#[from] PointsError),
-    /// Rows that do not fit together.
-    #[error(transparent)]
-    Shape(#[from] ShapeError),
-    /// Points that cannot be divided.
-    #[error(transparent)]
-    Split(#[from] SplitError),
-    /// Noise, kernels or likelihoods.
-    #[error(transparent)]
-    Solve(#[from] SolveError),
-    /// Training.
-    #[error(transparent)]
-    Train(#[from] TrainError),
-    /// The network.
-    #[error(transparent)]
-    Network(#[from] NnError),
-    /// A checkpoint of another run.
-    #[error(transparent)]
-    Restore(#[from] RestoreError),
-    /// A checkpoint that cannot be written.
-    #[error(transparent)]
-    Checkpoint(#[from] CheckpointError),
 }
 
 /// A manifold with its prior.

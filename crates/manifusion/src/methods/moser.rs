@@ -111,6 +111,7 @@ impl Recipe for MoserRecipe {
             ("model.floor", choices.model.floor),
             ("model.penalty", choices.model.penalty),
         ])?;
+        choices.net.check_plain()?;
         choices.check()
     }
 
@@ -132,6 +133,7 @@ impl Recipe for MoserRecipe {
             // There is no time.
             time_pairs: Some(0),
             inverse_noise: Some(false),
+            log_coordinates: Some(false),
             ..choices.net
         };
         let model = MoserModelSettings {
@@ -366,7 +368,10 @@ impl Objective for MoserObjective {
                     - dot(e, &values.jvp[r * block..(r + 1) * block])
                     - dot(h, &values.a[r * m..(r + 1) * m]);
                 // The loss, and its derivative by the ratio.
-                let (value, slope) = if row < from_data {
+                let (value, slope) = if ratio.is_nan() {
+                    // Neither above the floor nor below it: an error, not the floor.
+                    (ratio, 0.0)
+                } else if row < from_data {
                     let weight = 1.0 / from_data as f64;
                     let known = ratio.max(floor);
                     let slope = if ratio > floor { -weight / known } else { 0.0 };
@@ -396,5 +401,32 @@ impl Objective for MoserObjective {
     fn density(&self, net: Mlp<f32>, tolerance: f64) -> Result<Box<dyn Density>, TrainError> {
         let options = FlowOptions::with_tolerance(tolerance);
         Ok(Box::new(flow(&self.geometry, self.settings.model.floor, net, options)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::points::Points;
+    use crate::watch::Watch;
+
+    /// max(ε, NaN) is ε: a network that has broken down must not pass for one at the floor.
+    #[test]
+    fn a_broken_network_is_no_density_at_the_floor() {
+        let points = Points::synthetic("sphere-mixture", 60, 1).unwrap();
+        let geometry = Geometry::of(points.manifold()).unwrap();
+        let (method, watch) = (MoserMethod::NEW, Watch::default());
+        let task = Task::new(&method, geometry, points.clone(), points, 1, watch).unwrap();
+        let mut choices = Moser::default().steps(5);
+        (choices.net.width, choices.net.depth) = (Some(16), Some(2));
+        let settings = MoserRecipe::resolve(&choices, &task).unwrap();
+        let trainer = MoserRecipe::trainer(&task, &settings, 1).unwrap();
+        let broken = vec![f32::NAN; trainer.net().params().len()];
+        let net = trainer.net_with(&broken).unwrap();
+        let mut objective = trainer.into_objective();
+        objective.draw(0).unwrap();
+        let (mut workspace, mut losses) = (net.train_workspace(1), vec![0.0; objective.rows()]);
+        let refused = objective.gradient(&net, &mut workspace, &mut losses).unwrap_err();
+        assert!(refused.to_string().contains("NaN"), "{refused}");
     }
 }

@@ -112,6 +112,7 @@ impl Recipe for RcnfRecipe {
             let (name, expected) = ("model.smoothness", "a number of at least 0");
             return Err(FitError::Setting { name, value: c.to_string(), expected });
         }
+        choices.net.check_plain()?;
         choices.check()
     }
 
@@ -249,10 +250,10 @@ fn velocity(
     Ok(())
 }
 
-/// `x ← π(x + t v)`, row by row.
+/// `x ← π(x + t v)`, row by row, from the time s.
 fn moved(
     manifold: &dyn Manifold,
-    from: &[f64],
+    (from, s): (&[f64], f64),
     t: f64,
     v: &[f64],
     x: &mut [f64],
@@ -260,7 +261,7 @@ fn moved(
     x.copy_from_slice(from);
     axpy(t, v, x);
     for (row, x) in x.chunks_exact_mut(manifold.ambient_dim()).enumerate() {
-        manifold.project_point(x).map_err(SolveError::at(row, 0.0))?;
+        manifold.project_point(x).map_err(SolveError::at(row, s))?;
     }
     Ok(())
 }
@@ -301,7 +302,7 @@ fn prior_gradient(
 fn carry(
     manifold: &dyn Manifold,
     from: &[f64],
-    to: &[f64],
+    (to, s): (&[f64], f64),
     covectors: &mut [f64],
 ) -> Result<(), SolveError> {
     let m = manifold.ambient_dim();
@@ -311,7 +312,7 @@ fn carry(
         for (half, (from, to)) in half.iter_mut().zip(from.iter().zip(to)) {
             *half = 0.5 * (from + to);
         }
-        manifold.project_point(&mut half).map_err(SolveError::at(row, 0.0))?;
+        manifold.project_point(&mut half).map_err(SolveError::at(row, s))?;
         tangent.copy_from_slice(covector);
         manifold.project_tangent(&half, &mut tangent);
         for (covector, tangent) in covector.iter_mut().zip(&tangent) {
@@ -352,7 +353,7 @@ impl MaximumLikelihood {
                 let t = [0.0, 0.5 * h, 0.5 * h, h][stage];
                 let (known, rest) = slopes.split_at_mut(stage);
                 match known.last() {
-                    Some(slope) => moved(manifold, from, t, slope, &mut place)?,
+                    Some(slope) => moved(manifold, (from, s), t, slope, &mut place)?,
                     None => place.copy_from_slice(from),
                 }
                 self.times.fill((s + t).min(END));
@@ -362,7 +363,7 @@ impl MaximumLikelihood {
             axpy(2.0, second, first);
             axpy(2.0, third, first);
             axpy(1.0, fourth, first);
-            moved(manifold, from, h / 6.0, first, to)?;
+            moved(manifold, (from, s), h / 6.0, first, to)?;
         }
         Ok(())
     }
@@ -418,7 +419,8 @@ impl MaximumLikelihood {
                 }
                 None => axpy(h, &now, &mut alpha),
             }
-            let (from, to) = (&self.nodes[node], &self.nodes[node - 1]);
+            let from = &self.nodes[node];
+            let to = (&self.nodes[node - 1][..], self.grid[node - 1]);
             carry(manifold, from, to, &mut alpha)?;
             let mut now = now;
             carry(manifold, from, to, &mut now)?;

@@ -12,6 +12,7 @@ use super::network::{
     OfMethod, PRESET, Preset, Recipe, Scales, TrainingChoices, check_positive, smallest_time,
     training, unsupported,
 };
+use super::rdm::{forgetting_rate, proposal_curve};
 use super::references::RSGM;
 use super::settings::{named, settings};
 use super::{FitError, Fitted, Geometry, MethodInfo, ModelFacts, Task, write_settings};
@@ -187,6 +188,12 @@ impl Recipe for RsgmRecipe {
 
     fn resolve(choices: &Rsgm, task: &Task) -> Result<Settings, FitError> {
         let manifold = task.geometry.manifold.as_ref();
+        let generated = Generators::new(manifold).is_some();
+        if choices.model.form == Some(ScoreForm::Generators) && !generated {
+            let (name, value) = ("model.form", ScoreForm::Generators.name().to_owned());
+            let expected = "such fields are known on sphere:1, sphere:2, tori, SO(3) and products";
+            return Err(FitError::Setting { name, value, expected });
+        }
         let (preset, choices) = choices.with_preset(paper);
         let scales = Scales::of_task(task);
         let loss = choices.model.loss.unwrap_or(ScoreLoss::Denoising);
@@ -199,15 +206,15 @@ impl Recipe for RsgmRecipe {
             may_have_grids: denoising,
         };
         let form = choices.model.form.unwrap_or(ScoreForm::Ambient);
-        let generated = Generators::new(manifold).is_some();
         let model = RsgmModelSettings {
             loss,
             noising: choices.model.noising.unwrap_or(Noising::Exact),
             walk_steps: choices.model.walk_steps.unwrap_or(100),
+            // The preset's, where they are known.
             form: if generated { form } else { ScoreForm::Ambient },
             beta_min: choices.model.beta_min.unwrap_or(0.001),
             // So long that the prior is reached as closely as by a diffusion model of ours.
-            beta_max: choices.model.beta_max.unwrap_or(24.0 / slowest(manifold)),
+            beta_max: choices.model.beta_max.unwrap_or(12.0 / forgetting_rate(manifold)),
             s_min: choices.model.s_min.unwrap_or(smallest_time(&scales, 0.0)),
         };
         if !(model.beta_max >= model.beta_min && model.s_min < model.t_end()) {
@@ -293,11 +300,6 @@ impl Recipe for RsgmRecipe {
     }
 
     fn proposal(bound: &Bound) -> Vec<[f64; 2]> {
-        super::rdm::proposal_curve(bound)
+        proposal_curve(bound)
     }
-}
-
-/// Twice the slowest rate at which the noise forgets where it started.
-fn slowest(manifold: &dyn Manifold) -> f64 {
-    2.0 * super::rdm::forgetting_rate(manifold)
 }

@@ -22,7 +22,7 @@ use super::{
     Task, write_settings,
 };
 use crate::density::Density;
-use crate::error::SolveError;
+use crate::error::{PointError, SolveError};
 use crate::flow_density::FlowOptions;
 use crate::linalg::{axpy, dot, norm, scale};
 use crate::loss::LossKind;
@@ -124,17 +124,25 @@ impl Chart {
         }
     }
 
-    /// `z ←` the projection of x.
-    fn project(&self, x: &[f64], z: &mut [f64]) {
+    /// `z ←` the projection of x; an error for the pole, which has none.
+    fn project(&self, x: &[f64], z: &mut [f64]) -> Result<(), PointError> {
         let mut turned = x.to_vec();
         self.reflect(&mut turned);
         let d = z.len();
         // 1 − t, also where t is near 1.
         let y = &turned[..d];
         let beyond = if turned[d] > 0.0 { dot(y, y) / (1.0 + turned[d]) } else { 1.0 - turned[d] };
-        for (z, y) in z.iter_mut().zip(y) {
-            *z = y / beyond.max(f64::MIN_POSITIVE);
+        if !(beyond > 0.0) {
+            return Err(PointError::NoProjection {
+                manifold: format!("sphere:{d}"),
+                reason: "1 - <x, pole> in the stereographic projection",
+                value: beyond,
+            });
         }
+        for (z, y) in z.iter_mut().zip(y) {
+            *z = y / beyond;
+        }
+        Ok(())
     }
 
     /// `x ←` the point whose projection is z.
@@ -155,13 +163,13 @@ impl Chart {
     }
 
     /// The projections of rows.
-    fn project_rows(&self, x: Rows<'_>) -> Vec<f64> {
+    fn project_rows(&self, x: Rows<'_>) -> Result<Vec<f64>, SolveError> {
         let d = x.width() - 1;
         let mut z = vec![0.0; x.len() * d];
-        for (x, z) in x.rows().zip(z.chunks_exact_mut(d)) {
-            self.project(x, z);
+        for (row, (x, z)) in x.rows().zip(z.chunks_exact_mut(d)).enumerate() {
+            self.project(x, z).map_err(SolveError::at(row, 0.0))?;
         }
-        z
+        Ok(z)
     }
 }
 
@@ -257,7 +265,7 @@ impl Recipe for StereographicRecipe {
         let NetworkSettings { model, net, train, .. } = settings;
         let chart = Chart { pole: model.pole.clone() };
         let Geometry { manifold: plane, prior } = plane(task.geometry.manifold.dim())?;
-        let data = chart.project_rows(task.train.rows());
+        let data = chart.project_rows(task.train.rows())?;
         let optimiser = train.optimiser(seed);
         let config = TrainConfig {
             net: net.config(plane.ambient_dim(), model.s_min, model.t_end()),
@@ -387,7 +395,7 @@ impl Density for OnSphere {
 
     fn log_density(&self, x: Rows<'_>) -> Result<Vec<f64>, SolveError> {
         let d = x.width() - 1;
-        let z = self.chart.project_rows(x);
+        let z = self.chart.project_rows(x)?;
         let mut log_p = self.projected.log_density(Rows::new(&z, d)?)?;
         for (log_p, z) in log_p.iter_mut().zip(z.chunks_exact(d)) {
             *log_p += Chart::log_stretch(z);
@@ -462,7 +470,7 @@ impl Fitted for FittedStereographic {
         for (row, x) in x.rows().enumerate() {
             self.geometry.manifold.check_point(x).map_err(SolveError::at(row, 0.0))?;
         }
-        let z = self.chart.project_rows(x);
+        let z = self.chart.project_rows(x)?;
         let flow = self.diffusion.flow(FlowOptions::with_tolerance(tolerance));
         let found = flow.log_density_with_stats(Rows::new(&z, d)?)?;
         let evaluations = found.stats.evaluations as f64 / x.len() as f64;
@@ -499,7 +507,7 @@ mod tests {
             let length = norm(&x);
             scale(1.0 / length, &mut x);
             let (mut z, mut back) = (vec![0.0; 2], vec![0.0; 3]);
-            chart.project(&x, &mut z);
+            chart.project(&x, &mut z).unwrap();
             chart.lift(&z, &mut back);
             assert!(crate::linalg::distance(&x, &back) < 1e-12);
             // The area of a small square, by its corners on the sphere.
@@ -521,9 +529,11 @@ mod tests {
             ]);
             assert!((area.ln() + Chart::log_stretch(&z)).abs() < 1e-6, "{area}");
         }
-        // The pole itself is far away, not undefined.
+        // The pole has no projection; what is near it is far away.
         let mut z = vec![0.0; 2];
-        chart.project(&[0.6, 0.0, 0.8], &mut z);
-        assert!(z.iter().all(|v| v.is_finite()));
+        let refused = chart.project(&[0.6, 0.0, 0.8], &mut z).unwrap_err();
+        assert!(refused.to_string().contains("stereographic"), "{refused}");
+        chart.project(&[0.6, 1e-9, 0.8], &mut z).unwrap();
+        assert!(norm(&z) > 1e8, "{z:?}");
     }
 }

@@ -380,6 +380,19 @@ fn wrong_calls_get_one_clear_sentence() {
         sentence(&points, Rdm::default().steps(0).into()),
         "train.steps = 0 is not allowed; at least 1"
     );
+    // What a method cannot have is refused, not left out.
+    let other = |section: &str, key: &str, value: Value| {
+        let mut choices = json!({});
+        choices[section][key] = value;
+        choices
+    };
+    assert_eq!(
+        sentence(&points, Request::named("rcnf", other("net", "time_pairs", json!(4)))),
+        "net.time_pairs = 4 is not allowed; this method knows only 0 or false"
+    );
+    let spheres = points_on("sphere:3", 60);
+    let generators = Request::named("rsgm", other("model", "form", json!("generators")));
+    assert!(sentence(&spheres, generators).starts_with("model.form = generators is not allowed"));
     let weighted = points.clone().with_weights(vec![1.0; 60]).unwrap();
     assert_eq!(
         sentence(&weighted, "rdm".into()),

@@ -142,6 +142,28 @@ impl NetChoices {
     }
 }
 
+impl NetChoices {
+    /// An error if something is chosen that a method without a time of the noise, or without other
+    /// coordinates, does not have.
+    pub(in crate::methods) fn check_plain(&self) -> Result<(), FitError> {
+        let refuse = |name, value: String| {
+            Err(FitError::Setting { name, value, expected: "this method knows only 0 or false" })
+        };
+        if let Some(pairs) = self.time_pairs.filter(|pairs| *pairs > 0) {
+            return refuse("net.time_pairs", pairs.to_string());
+        }
+        for (name, value) in [
+            ("net.inverse_noise", self.inverse_noise),
+            ("net.log_coordinates", self.log_coordinates),
+        ] {
+            if value == Some(true) {
+                return refuse(name, String::from("true"));
+            }
+        }
+        Ok(())
+    }
+}
+
 impl TrainingChoices {
     /// An error for choices that no run could have.
     pub(in crate::methods) fn check(&self) -> Result<(), FitError> {
