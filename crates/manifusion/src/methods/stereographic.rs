@@ -132,7 +132,8 @@ impl Chart {
         // 1 − t, also where t is near 1.
         let y = &turned[..d];
         let beyond = if turned[d] > 0.0 { dot(y, y) / (1.0 + turned[d]) } else { 1.0 - turned[d] };
-        if !(beyond > 0.0) {
+        // Nearer than 1e-15 it is the pole up to rounding.
+        if !(beyond > 1e-30) {
             return Err(PointError::NoProjection {
                 manifold: format!("sphere:{d}"),
                 reason: "1 - <x, pole> in the stereographic projection",
