@@ -10,7 +10,7 @@ use serde_json::{Map, Value as Json, json};
 use crate::error::RunError;
 
 /// The version of the file; a later one is refused.
-pub const FORMAT: u32 = 3;
+pub const FORMAT: u32 = 4;
 
 /// Where the points come from and how they are split, as the user says it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -232,6 +232,9 @@ impl Config {
         if format < 3 {
             from_format_2(&mut section)?;
         }
+        if format < 4 {
+            from_format_3(&mut section);
+        }
         // Sections of other methods are theirs.
         for method in METHODS {
             table.remove(method.info().name);
@@ -425,6 +428,15 @@ impl RunSettings {
     /// The method of the run.
     pub fn method(&self) -> Result<&'static dyn Method, RunError> {
         Ok(method(&self.method)?)
+    }
+}
+
+/// Networks of format 3 were trained by Adam.
+fn from_format_3(section: &mut Json) {
+    let Some(train) = section.get_mut("train") else { return };
+    // Only networks have an average of their weights.
+    if train.get("ema").is_some() && train.get("optimiser").is_none() {
+        train["optimiser"] = json!("adam");
     }
 }
 

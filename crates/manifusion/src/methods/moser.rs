@@ -27,6 +27,7 @@ use crate::nn::{
     Activation, Directions, FieldInput, Mlp, ShardCotangents, ShardValues, TrainWorkspace,
 };
 use crate::ode::OdeOptions;
+use crate::optim::Optimiser;
 use crate::rng::Streams;
 use crate::rows::Rows;
 use crate::train::{NetworkTrainer, Objective, TrainError, pick_rows};
@@ -84,7 +85,12 @@ fn paper() -> Moser {
             fourier: Some(0),
             ..NetChoices::default()
         },
-        train: TrainingChoices { rate: Some(1e-4), batch: Some(4096), ..Default::default() },
+        train: TrainingChoices {
+            optimiser: Some(Optimiser::Adam),
+            rate: Some(1e-4),
+            batch: Some(4096),
+            ..Default::default()
+        },
     }
 }
 
@@ -140,7 +146,7 @@ impl Recipe for MoserRecipe {
             floor: choices.model.floor.unwrap_or(1e-2),
             penalty: choices.model.penalty.unwrap_or(5.0),
         };
-        let train = training(&choices.train, 1e-3, manifold.dim());
+        let train = training(&choices.train, Optimiser::Adam, 1e-3, manifold.dim());
         Ok(Settings { preset, model, net: facts.resolve(&net), train })
     }
 

@@ -28,6 +28,7 @@ use crate::linalg::axpy;
 use crate::manifold::{Family, Manifold};
 use crate::nn::{Activation, FieldInput, Mlp, TrainWorkspace};
 use crate::ode::OdeOptions;
+use crate::optim::Optimiser;
 use crate::prior::Prior;
 use crate::rng::Streams;
 use crate::rows::Rows;
@@ -86,7 +87,12 @@ fn paper() -> Rcnf {
             fourier: Some(0),
             ..NetChoices::default()
         },
-        train: TrainingChoices { rate: Some(1e-3), batch: Some(400), ..Default::default() },
+        train: TrainingChoices {
+            optimiser: Some(Optimiser::Adam),
+            rate: Some(1e-3),
+            batch: Some(400),
+            ..Default::default()
+        },
     }
 }
 
@@ -147,7 +153,7 @@ impl Recipe for RcnfRecipe {
         let batch = choices.train.batch.or(Some(128));
         let clip = choices.train.clip.or(Some(1.0));
         let choices = TrainingChoices { batch, clip, ..choices.train };
-        let train = training(&choices, 4e-3, manifold.ambient_dim());
+        let train = training(&choices, Optimiser::Adam, 4e-3, manifold.ambient_dim());
         Ok(Settings { preset, model, net: facts.resolve(&net), train })
     }
 

@@ -23,7 +23,7 @@ use crate::loss::{LossBatch, LossKind};
 use crate::manifold::{Family, Geodesics, LogCoordinates, Manifold};
 use crate::nn::{Activation, FieldInput, Mlp, TrainWorkspace};
 use crate::ode::OdeOptions;
-use crate::optim::Decay;
+use crate::optim::{Decay, Optimiser};
 use crate::parallel;
 use crate::rng::Streams;
 use crate::train::{NetworkTrainer, Objective, TrainError, pick_rows};
@@ -96,6 +96,7 @@ fn paper(manifold: &dyn Manifold) -> Rfm {
         },
         train: TrainingChoices {
             batch: Some(batch),
+            optimiser: Some(Optimiser::Adam),
             rate: Some(1e-4),
             decay: Some(Decay::Cosine),
             weight_decay: Some(weight_decay),
@@ -142,7 +143,8 @@ impl Recipe for RfmRecipe {
             times: choices.model.times.unwrap_or(FlowTimes::Mixed),
         };
         let net = facts.resolve(&choices.net);
-        let train = training(&choices.train, if has_grids { 3e-3 } else { 2e-3 }, 0);
+        let train =
+            training(&choices.train, Optimiser::Adam, if has_grids { 3e-3 } else { 2e-3 }, 0);
         Ok(Settings { preset, model, net, train })
     }
 

@@ -21,7 +21,7 @@ use crate::heat_kernel::TransitionKernel;
 use crate::loss::LossKind;
 use crate::manifold::{Family, Generators, Manifold};
 use crate::nn::{Activation, Mlp};
-use crate::optim::Decay;
+use crate::optim::{Decay, Optimiser};
 use crate::path::PathChoice;
 use crate::train::{Bound, ModelParts, TimeSampling, TrainConfig, Trainer, Weighting};
 
@@ -131,6 +131,7 @@ fn paper() -> Rsgm {
         },
         train: TrainingChoices {
             batch: Some(512),
+            optimiser: Some(Optimiser::Adam),
             rate: Some(2e-4),
             decay: Some(Decay::Cosine),
             ema: Some(0.999),
@@ -229,7 +230,7 @@ impl Recipe for RsgmRecipe {
             ScoreLoss::Sliced => 1,
         };
         let rate = if has_grids { 3e-3 } else { 2e-3 };
-        let train = training(&choices.train, rate, tangents);
+        let train = training(&choices.train, Optimiser::Adam, rate, tangents);
         Ok(Settings { preset, model, net: facts.resolve(&choices.net), train })
     }
 
@@ -261,6 +262,7 @@ impl Recipe for RsgmRecipe {
             prior_score: false,
             batch: train.batch,
             schedule: optimiser.schedule,
+            optimiser: optimiser.optimiser,
             adam: optimiser.adam,
             clip: optimiser.clip,
             ema: optimiser.ema,

@@ -29,6 +29,7 @@ use crate::loss::LossKind;
 use crate::manifold::{Euclidean, Family, Manifold};
 use crate::model::Diffusion;
 use crate::nn::{Activation, FieldInput, Mlp, TrainWorkspace};
+use crate::optim::Optimiser;
 use crate::path::PathChoice;
 use crate::prior::{Prior, StandardNormal};
 use crate::rng::Streams;
@@ -101,7 +102,12 @@ fn paper() -> Stereographic {
             grid_levels: Some(0),
             ..NetChoices::default()
         },
-        train: TrainingChoices { batch: Some(512), rate: Some(2e-4), ..Default::default() },
+        train: TrainingChoices {
+            optimiser: Some(Optimiser::Adam),
+            batch: Some(512),
+            rate: Some(2e-4),
+            ..Default::default()
+        },
     }
 }
 
@@ -254,7 +260,7 @@ impl Recipe for StereographicRecipe {
             let expected = "at least beta_min, and (beta_min + beta_max)/2 above s_min";
             return Err(FitError::Setting { name, value, expected });
         }
-        let train = training(&choices.train, 2e-3, 0);
+        let train = training(&choices.train, Optimiser::Adam, 2e-3, 0);
         Ok(Settings { preset, model, net: facts.resolve(&choices.net), train })
     }
 
@@ -281,6 +287,7 @@ impl Recipe for StereographicRecipe {
             prior_score: true,
             batch: train.batch,
             schedule: optimiser.schedule,
+            optimiser: optimiser.optimiser,
             adam: optimiser.adam,
             clip: optimiser.clip,
             ema: optimiser.ema,

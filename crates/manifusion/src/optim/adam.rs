@@ -104,9 +104,16 @@ impl<T: Real> Adam<T> {
         check_len(params.len(), self.first.len())?;
         check_len(grad.len(), self.first.len())?;
         self.steps += 1;
+        let step = self.numbers(lr);
+        update(step, params, grad, &mut self.first, &mut self.second);
+        Ok(())
+    }
+
+    /// The numbers of the present step.
+    fn numbers(&self, lr: f64) -> Step<T> {
         let AdamConfig { beta1, beta2, epsilon, weight_decay } = self.config;
         let steps = self.steps as f64;
-        let step = Step {
+        Step {
             beta1: T::from_f64(beta1),
             rest1: T::from_f64(1.0 - beta1),
             beta2: T::from_f64(beta2),
@@ -115,8 +122,36 @@ impl<T: Real> Adam<T> {
             unbias2: T::from_f64((1.0 - beta2.powf(steps)).sqrt().recip()),
             epsilon: T::from_f64(epsilon),
             keep: T::from_f64(1.0 - lr * weight_decay),
-        };
-        update(step, params, grad, &mut self.first, &mut self.second);
+        }
+    }
+
+    /// First moments, for a change of the coordinates that they are in.
+    pub(super) fn first_mut(&mut self) -> &mut [T] {
+        &mut self.first
+    }
+
+    /// The first half of a step: moments take the gradient, which becomes m̂/(√v̂ + ε).
+    pub(super) fn direction(&mut self, grad: &mut [T]) -> Result<(), OptimError> {
+        check_len(grad.len(), self.first.len())?;
+        self.steps += 1;
+        let step = self.numbers(1.0);
+        direct(step, grad, &mut self.first, &mut self.second);
+        Ok(())
+    }
+
+    /// The second half: θ ← (1 − lr·wd)·θ − lr·direction.
+    pub(super) fn descend(
+        &self,
+        params: &mut [T],
+        direction: &[T],
+        lr: f64,
+    ) -> Result<(), OptimError> {
+        check_len(params.len(), direction.len())?;
+        let keep = T::from_f64(1.0 - lr * self.config.weight_decay);
+        let lr = T::from_f64(lr);
+        for (p, d) in params.iter_mut().zip(direction) {
+            *p = keep * *p - lr * *d;
+        }
         Ok(())
     }
 }
@@ -136,6 +171,40 @@ fn update<T: Real>(step: Step<T>, params: &mut [T], grad: &[T], first: &mut [T],
     let (m0, m1) = first.split_at_mut(middle);
     let (v0, v1) = second.split_at_mut(middle);
     rayon::join(|| update(step, p0, g0, m0, v0), || update(step, p1, g1, m1, v1));
+}
+
+fn direct<T: Real>(step: Step<T>, grad: &mut [T], first: &mut [T], second: &mut [T]) {
+    if grad.len() <= BLOCK {
+        pulp::Arch::new().dispatch(Direction { step, grad, first, second });
+        return;
+    }
+    let middle = grad.len() / 2;
+    let (g0, g1) = grad.split_at_mut(middle);
+    let (m0, m1) = first.split_at_mut(middle);
+    let (v0, v1) = second.split_at_mut(middle);
+    rayon::join(|| direct(step, g0, m0, v0), || direct(step, g1, m1, v1));
+}
+
+struct Direction<'a, T> {
+    step: Step<T>,
+    grad: &'a mut [T],
+    first: &'a mut [T],
+    second: &'a mut [T],
+}
+
+impl<T: Real> WithSimd for Direction<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _simd: S) {
+        let step = self.step;
+        for ((g, m), v) in self.grad.iter_mut().zip(self.first).zip(self.second) {
+            *m = step.beta1 * *m + step.rest1 * *g;
+            *v = step.beta2 * *v + step.rest2 * *g * *g;
+            let size = v.root() * step.unbias2 + step.epsilon;
+            *g = step.rate * *m / size;
+        }
+    }
 }
 
 struct Update<'a, T> {

@@ -1,4 +1,4 @@
-//! Optimisers: Adam and AdamW, clipping by norm, learning-rate schedules, averaged weights.
+//! Optimisers: Adam and AdamW, SOAP, clipping by norm, learning-rate schedules, averaged weights.
 //!
 //! Everything works in place on flat buffers, element by element or by a fixed tree of sums, so
 //! that results do not depend on the number of threads.
@@ -6,8 +6,10 @@
 mod adam;
 mod ema;
 mod schedule;
+mod soap;
 
 use pulp::{Simd, WithSimd};
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::nn::Real;
@@ -15,6 +17,18 @@ use crate::nn::Real;
 pub use adam::{Adam, AdamConfig};
 pub use ema::Ema;
 pub use schedule::{Decay, Schedule};
+pub use soap::{MatrixPlace, Soap};
+
+/// How gradients become steps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Optimiser {
+    /// Adam, and AdamW with weight decay.
+    #[default]
+    Adam,
+    /// Adam in the eigenbases of the gradients of each weight matrix.
+    Soap,
+}
 
 /// What can go wrong in an update.
 #[derive(Debug, Clone, PartialEq, Error)]

@@ -17,7 +17,7 @@ use crate::loss::{LossBatch, LossKind};
 use crate::manifold::{Generators, LogCoordinates, Manifold};
 use crate::model::Diffusion;
 use crate::nn::{FieldInput, Mlp, NetConfig, TrainWorkspace};
-use crate::optim::{Adam, AdamConfig, Schedule};
+use crate::optim::{Adam, AdamConfig, Optimiser, Schedule};
 use crate::path::{NoisingPath, PathChoice, Smoothing};
 use crate::prior::Prior;
 use crate::rng::Streams;
@@ -53,7 +53,9 @@ pub struct TrainConfig {
     pub batch: usize,
     /// Learning rates.
     pub schedule: Schedule,
-    /// Adam.
+    /// Which optimiser.
+    pub optimiser: Optimiser,
+    /// Its moments.
     pub adam: AdamConfig,
     /// Gradients longer than this are scaled down.
     pub clip: f64,
@@ -79,8 +81,8 @@ pub enum Weighting {
 
 impl TrainConfig {
     fn optimiser(&self) -> OptimiserConfig {
-        let Self { schedule, adam, clip, ema, seed, partitions, .. } = *self;
-        OptimiserConfig { schedule, adam, clip, ema, seed, partitions }
+        let Self { schedule, optimiser, adam, clip, ema, seed, partitions, .. } = *self;
+        OptimiserConfig { schedule, optimiser, adam, clip, ema, seed, partitions }
     }
 }
 
@@ -124,7 +126,7 @@ impl Trainer {
         Ok(self)
     }
 
-    /// One step of Adam on one batch; see [`Learner::step`](super::Learner::step).
+    /// One step of the optimiser on one batch; see [`Learner::step`](super::Learner::step).
     pub fn step(&mut self) -> Result<StepReport, TrainError> {
         self.advance()
     }

@@ -1,4 +1,4 @@
-//! Training: batches of an objective, Adam and a moving average of the weights.
+//! Training: batches of an objective, an optimiser and a moving average of the weights.
 
 mod bound;
 mod network_run;
@@ -12,7 +12,9 @@ use crate::checkpoint::{Arrays, Checkpoint};
 use crate::density::Density;
 use crate::error::SolveError;
 use crate::nn::{FieldInput, Mlp, NetConfig, NnError, TrainWorkspace};
-use crate::optim::{Adam, AdamConfig, Ema, OptimError, Schedule, clip_norm};
+use crate::optim::{
+    Adam, AdamConfig, Ema, MatrixPlace, OptimError, Optimiser, Schedule, Soap, clip_norm,
+};
 use crate::rng::Streams;
 use crate::time::TimeError;
 
@@ -197,7 +199,9 @@ pub(crate) fn pick_rows(seed: u64, step: u64, rows: usize, picks: &mut [usize]) 
 pub struct OptimiserConfig {
     /// Learning rates.
     pub schedule: Schedule,
-    /// Adam.
+    /// Which optimiser.
+    pub optimiser: Optimiser,
+    /// Its moments.
     pub adam: AdamConfig,
     /// Gradients longer than this are scaled down.
     pub clip: f64,
@@ -210,12 +214,19 @@ pub struct OptimiserConfig {
     pub partitions: usize,
 }
 
+/// The weights of a network's layers, as matrices.
+fn weight_matrices(net: &Mlp<f32>) -> Vec<MatrixPlace> {
+    let layers = net.layout().views().iter().filter(|view| view.name.ends_with(".weight"));
+    layers.map(|view| MatrixPlace { offset: view.offset, shape: view.shape }).collect()
+}
+
 /// A network in training.
 pub struct NetworkTrainer<O> {
     objective: O,
     config: OptimiserConfig,
     net: Mlp<f32>,
     adam: Adam<f32>,
+    soap: Option<Soap>,
     ema: Ema<f32>,
     workspace: TrainWorkspace<f32>,
     losses: Vec<f64>,
@@ -233,6 +244,10 @@ impl<O: Objective> NetworkTrainer<O> {
     ) -> Result<Self, TrainError> {
         let net = Mlp::<f32>::new(net, config.seed)?;
         let adam = Adam::new(config.adam, net.params().len())?;
+        let soap = match config.optimiser {
+            Optimiser::Adam => None,
+            Optimiser::Soap => Some(Soap::new(&weight_matrices(&net))),
+        };
         let ema = Ema::new(config.ema, net.params())?;
         let workspace = net.train_workspace(config.partitions);
         let losses = vec![0.0; objective.rows()];
@@ -242,6 +257,7 @@ impl<O: Objective> NetworkTrainer<O> {
             config,
             net,
             adam,
+            soap,
             ema,
             workspace,
             losses,
@@ -273,7 +289,7 @@ impl<O: Objective> NetworkTrainer<O> {
         Ok(net)
     }
 
-    /// One step of Adam on one batch. A batch whose loss or gradient is not finite changes nothing
+    /// One step of the optimiser on one batch. A batch whose loss or gradient is not finite changes nothing
     /// and is counted; many in a row are an error.
     fn advance(&mut self) -> Result<StepReport, TrainError> {
         self.objective.draw(self.step)?;
@@ -312,8 +328,11 @@ impl<O: Objective> NetworkTrainer<O> {
     /// Moves weights and their average.
     fn update(&mut self) -> Result<(), TrainError> {
         let rate = self.config.schedule.rate(self.step);
-        let (adam, workspace) = (&mut self.adam, &self.workspace);
-        self.net.update_params(|params| adam.step(params, workspace.gradient(), rate))?;
+        let (adam, soap, workspace) = (&mut self.adam, &mut self.soap, &mut self.workspace);
+        self.net.update_params(|params| match soap {
+            None => adam.step(params, workspace.gradient(), rate),
+            Some(soap) => soap.step(adam, params, workspace.gradient_mut(), rate),
+        })?;
         self.ema.update(self.net.params(), self.step)?;
         self.skipped_in_a_row = 0;
         self.objective.after_step(self.step + 1, &self.net, &self.losses)

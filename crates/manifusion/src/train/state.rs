@@ -5,7 +5,7 @@ use thiserror::Error;
 
 use super::{NetworkTrainer, Objective, TrainError};
 use crate::checkpoint::{Arrays, Checkpoint};
-use crate::optim::OptimError;
+use crate::optim::{OptimError, Soap};
 
 /// Why a checkpoint does not belong to a run.
 #[derive(Debug, Error)]
@@ -42,6 +42,9 @@ impl<O: Objective> NetworkTrainer<O> {
         own.values.insert("step".into(), self.step.into());
         own.values.insert("skipped".into(), self.skipped.into());
         own.values.insert("skipped_in_a_row".into(), self.skipped_in_a_row.into());
+        for (name, values) in self.soap.iter().flat_map(Soap::state) {
+            own.arrays.insert(name, values.iter().map(|v| f64::from(*v)).collect());
+        }
         self.objective.save(&mut own);
         Checkpoint {
             net: self.net.clone(),
@@ -66,6 +69,13 @@ impl<O: Objective> NetworkTrainer<O> {
         let step = number(&mut own, "step")?;
         let skipped = number(&mut own, "skipped")?;
         let skipped_in_a_row = number(&mut own, "skipped_in_a_row")?;
+        if let Some(soap) = &mut self.soap {
+            let take = |name: &str, len: usize| {
+                let values = own.arrays.remove(name).filter(|values| values.len() == len)?;
+                Some(values.iter().map(|v| *v as f32).collect())
+            };
+            soap.restore(take).ok_or(RestoreError::Missing { what: "bases of the optimiser" })?;
+        }
         self.objective.restore(&mut own)?;
         (self.step, self.skipped, self.skipped_in_a_row) = (step, skipped, skipped_in_a_row);
         (self.net, self.adam, self.ema) = (net, adam, ema);

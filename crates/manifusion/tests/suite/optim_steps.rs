@@ -1,6 +1,8 @@
 //! Optimisers against their formulas, step by step in f64.
 
-use manifusion::optim::{Adam, AdamConfig, Decay, Ema, OptimError, Schedule, clip_norm, norm};
+use manifusion::optim::{
+    Adam, AdamConfig, Decay, Ema, MatrixPlace, OptimError, Schedule, Soap, clip_norm, norm,
+};
 
 #[test]
 fn adamw_follows_its_formula() {
@@ -20,6 +22,143 @@ fn adamw_follows_its_formula() {
         assert!((params[17] - p).abs() < 1e-13, "step {t}: {} {p}", params[17]);
     }
     assert_eq!(adam.steps(), 25);
+}
+
+/// Small matrices in f64, by rows.
+type Table = Vec<Vec<f64>>;
+
+fn table(rows: usize, columns: usize, entry: impl Fn(usize, usize) -> f64) -> Table {
+    (0..rows).map(|i| (0..columns).map(|j| entry(i, j)).collect()).collect()
+}
+
+fn transpose(a: &Table) -> Table {
+    table(a[0].len(), a.len(), |i, j| a[j][i])
+}
+
+fn times(a: &Table, b: &Table) -> Table {
+    table(a.len(), b[0].len(), |i, j| (0..b.len()).map(|k| a[i][k] * b[k][j]).sum())
+}
+
+fn combine(x: f64, a: &Table, y: f64, b: &Table) -> Table {
+    table(a.len(), a[0].len(), |i, j| x * a[i][j] + y * b[i][j])
+}
+
+/// Columns made orthonormal by Gram–Schmidt, from the first on.
+fn orthonormal_columns(a: &Table) -> Table {
+    let mut columns = transpose(a);
+    for i in 0..columns.len() {
+        for j in 0..i {
+            let dot: f64 = columns[i].iter().zip(&columns[j]).map(|(a, b)| a * b).sum();
+            columns[i] = columns[i].iter().zip(&columns[j]).map(|(a, b)| a - dot * b).collect();
+        }
+        let norm = columns[i].iter().map(|a| a * a).sum::<f64>().sqrt();
+        columns[i].iter_mut().for_each(|a| *a /= norm);
+    }
+    transpose(&columns)
+}
+
+/// SOAP of one matrix as the paper writes it, with averages at steps 1 to 10 and every fifth, and
+/// bases at 2, 4, …, 32 and every fiftieth.
+struct PlainSoap {
+    averages: [Table; 2],
+    bases: [Table; 2],
+    /// In coordinates, not in the bases.
+    first: Table,
+    second: Table,
+}
+
+impl PlainSoap {
+    fn new(rows: usize, columns: usize) -> Self {
+        let unit = |n| table(n, n, |i, j| f64::from(u8::from(i == j)));
+        let zero = |n, m| table(n, m, |_, _| 0.0);
+        Self {
+            averages: [zero(rows, rows), zero(columns, columns)],
+            bases: [unit(rows), unit(columns)],
+            first: zero(rows, columns),
+            second: zero(rows, columns),
+        }
+    }
+
+    /// The direction of step `t`, counted from 1.
+    fn direction(&mut self, t: i32, g: &Table) -> Table {
+        if t <= 10 || t % 5 == 0 {
+            let decay = if t == 1 { 0.0 } else { 0.99 };
+            let squares = [times(g, &transpose(g)), times(&transpose(g), g)];
+            for (average, square) in self.averages.iter_mut().zip(&squares) {
+                *average = combine(decay, average, 1.0 - decay, square);
+            }
+        }
+        if (t > 1 && t < 50 && t & (t - 1) == 0) || t % 50 == 0 {
+            for (basis, average) in self.bases.iter_mut().zip(&self.averages) {
+                let n = average.len();
+                let ridge = 1e-6 * (0..n).map(|i| average[i][i]).sum::<f64>() / n as f64;
+                *basis = orthonormal_columns(&combine(1.0, &times(average, basis), ridge, basis));
+            }
+        }
+        let [left, right] = &self.bases;
+        self.first = combine(0.9, &self.first, 0.1, g);
+        let turned = |a: &Table| times(&times(&transpose(left), a), right);
+        let (m, g) = (turned(&self.first), turned(g));
+        let squares = table(g.len(), g[0].len(), |i, j| g[i][j] * g[i][j]);
+        self.second = combine(0.999, &self.second, 0.001, &squares);
+        let direction = table(m.len(), m[0].len(), |i, j| {
+            let second = self.second[i][j] / (1.0 - 0.999f64.powi(t));
+            m[i][j] / (1.0 - 0.9f64.powi(t)) / (second.sqrt() + 1e-8)
+        });
+        times(&times(left, &direction), &transpose(right))
+    }
+}
+
+/// Two matrices among other numbers take SOAP's steps, the numbers beside them Adam's.
+#[test]
+fn soap_follows_its_formula() {
+    let places =
+        [MatrixPlace { offset: 3, shape: [7, 4] }, MatrixPlace { offset: 33, shape: [4, 5] }];
+    let n = 60;
+    let start: Vec<f32> = (0..n).map(|i| (i as f32 * 0.37).cos()).collect();
+    // A gradient with correlated entries and noise that is a function of the step.
+    let gradient = |t: i32, params: &[f32]| -> Vec<f32> {
+        let mean = params.iter().sum::<f32>() / n as f32;
+        let noise = |i: usize| ((i as f32 + 1.0) * t as f32 * 0.61).sin();
+        let scale = |i: usize| 0.2 + (i % 5) as f32;
+        (0..n as usize).map(|i| scale(i) * (params[i] + 3.0 * mean + 0.3 * noise(i))).collect()
+    };
+    let (mut params, mut plain_params) = (start.clone(), start.clone());
+    let mut adam = Adam::new(AdamConfig::default(), start.len()).unwrap();
+    let mut beside = Adam::new(AdamConfig::default(), start.len()).unwrap();
+    let mut soap = Soap::new(&places);
+    let mut plain = places.map(|place| PlainSoap::new(place.shape[0], place.shape[1]));
+    for t in 1..=120 {
+        let mut grad = gradient(t, &params);
+        let (mut own, given) = (params.clone(), grad.clone());
+        beside.step(&mut own, &given, 0.01).unwrap();
+        for (place, plain) in places.iter().zip(&mut plain) {
+            let [rows, columns] = place.shape;
+            let at = |i: usize, j: usize| place.offset + i * columns + j;
+            let direction =
+                plain.direction(t, &table(rows, columns, |i, j| f64::from(given[at(i, j)])));
+            for i in 0..rows {
+                for j in 0..columns {
+                    own[at(i, j)] = params[at(i, j)] - 0.01 * direction[i][j] as f32;
+                }
+            }
+        }
+        plain_params.clone_from(&own);
+        soap.step(&mut adam, &mut params, &mut grad, 0.01).unwrap();
+        // Single precision, through bases of nearly equal eigenvalues: a step is 0.01 long.
+        for (i, (found, expected)) in params.iter().zip(&plain_params).enumerate() {
+            assert!((found - expected).abs() < 1e-4, "step {t}, {i}: {found} {expected}");
+        }
+    }
+    let kept: Vec<(String, Vec<f32>)> =
+        soap.state().map(|(name, values)| (name, values.to_vec())).collect();
+    let mut again = Soap::new(&places);
+    let find = |name: &str, len: usize| {
+        let found = kept.iter().find(|(kept, values)| kept == name && values.len() == len);
+        found.map(|(_, values)| values.clone())
+    };
+    assert!(again.restore(find).is_some() && again.state().eq(soap.state()));
+    assert!(Soap::new(&places[..1]).restore(|_, _| None).is_none());
 }
 
 #[test]

@@ -13,7 +13,7 @@ use manifusion::loss::LossKind;
 use manifusion::manifold::parse;
 use manifusion::nn::{Activation, Mlp, NetConfig, OutputScale, TimeConditioning};
 use manifusion::ode::OdeOptions;
-use manifusion::optim::{AdamConfig, Decay, Schedule};
+use manifusion::optim::{AdamConfig, Decay, Optimiser, Schedule};
 use manifusion::path::PathChoice;
 use manifusion::prior::default_prior;
 use manifusion::rng::Streams;
@@ -54,6 +54,7 @@ fn config(m: usize, t_end: f64, loss: LossKind, steps: u64) -> TrainConfig {
             total: steps,
             floor: 0.0,
         },
+        optimiser: Optimiser::Soap,
         adam: AdamConfig::default(),
         clip: 10.0,
         ema: 0.98,
@@ -147,18 +148,21 @@ fn the_priors_score_leaves_nothing_to_learn() {
 #[test]
 fn runs_are_reproducible() {
     let set = Synthetic::new("sphere-mixture").unwrap();
-    let run = |threads: usize| {
+    let run = |threads: usize, optimiser: Optimiser| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         pool.install(|| {
             let prior = default_prior(set.manifold()).unwrap();
             let data = set.sample(500, 1).unwrap();
-            let config = config(3, 6.0, LossKind::Denoising, 20);
+            let mut config = config(3, 6.0, LossKind::Denoising, 20);
+            config.optimiser = optimiser;
             let mut trainer =
                 Trainer::new(Arc::clone(set.manifold()), prior, data, config).unwrap();
             (0..20).map(|_| trainer.step().unwrap().loss.to_bits()).collect::<Vec<_>>()
         })
     };
-    assert_eq!(run(1), run(2));
+    for optimiser in [Optimiser::Adam, Optimiser::Soap] {
+        assert_eq!(run(1, optimiser), run(2, optimiser), "{optimiser:?}");
+    }
 }
 
 #[test]
@@ -186,7 +190,7 @@ fn what_cannot_be_trained_is_refused() {
     );
 }
 
-fn small_trainer(times: TimeSampling, loss: LossKind) -> Trainer {
+fn small_trainer(times: TimeSampling, loss: LossKind, optimiser: Optimiser) -> Trainer {
     let set = Synthetic::new("sphere-mixture").unwrap();
     let prior = default_prior(set.manifold()).unwrap();
     let mut config = config(3, 6.0, loss, 600);
@@ -194,6 +198,7 @@ fn small_trainer(times: TimeSampling, loss: LossKind) -> Trainer {
     config.net.width = 16;
     config.batch = 128;
     config.times = times;
+    config.optimiser = optimiser;
     Trainer::new(Arc::clone(set.manifold()), prior, set.sample(500, 1).unwrap(), config).unwrap()
 }
 
@@ -201,22 +206,25 @@ fn small_trainer(times: TimeSampling, loss: LossKind) -> Trainer {
 /// learned proposal included.
 #[test]
 fn a_restored_run_goes_on_in_the_same_bits() {
-    for gradient in [FlowGradient::Unbiased, FlowGradient::Reparameterised] {
+    for (gradient, optimiser) in [
+        (FlowGradient::Unbiased, Optimiser::Adam),
+        (FlowGradient::Reparameterised, Optimiser::Soap),
+    ] {
         let learned = LearnedTimes { every: 7, gradient, ..LearnedTimes::default() };
         let times = TimeSampling::Learned(learned);
         let loss = LossKind::Implicit(Estimator::Frame);
-        let mut whole = small_trainer(times, loss);
+        let mut whole = small_trainer(times, loss, optimiser);
         for _ in 0..40 {
             whole.step().unwrap();
         }
-        let mut first = small_trainer(times, loss);
+        let mut first = small_trainer(times, loss, optimiser);
         for _ in 0..19 {
             first.step().unwrap();
         }
         let mut own = Arrays::default();
         own.values.insert("note".into(), "mine".into());
         let bytes = first.checkpoint(own.clone()).to_bytes().unwrap();
-        let mut second = small_trainer(times, loss);
+        let mut second = small_trainer(times, loss, optimiser);
         let back = second.restore(Checkpoint::from_bytes(&bytes).unwrap()).unwrap();
         assert_eq!(back, own);
         for _ in 19..40 {
@@ -225,7 +233,7 @@ fn a_restored_run_goes_on_in_the_same_bits() {
         let end = |trainer: &Trainer| trainer.checkpoint(Arrays::default()).to_bytes().unwrap();
         assert!(end(&whole) == end(&second), "{gradient:?}");
     }
-    let mut other = small_trainer(TimeSampling::LogUniform, LossKind::Denoising);
+    let mut other = small_trainer(TimeSampling::LogUniform, LossKind::Denoising, Optimiser::Adam);
     let mut config = other.config().clone();
     config.net.width = 8;
     let net = Mlp::new(config.net, 0).unwrap();
@@ -240,8 +248,11 @@ fn learned_times_lower_the_second_moment() {
     for gradient in [FlowGradient::Unbiased, FlowGradient::Reparameterised] {
         let flow = FlowConfig::default();
         let learned = LearnedTimes { flow, rate: 0.05, every: 1, gradient };
-        let mut trainer =
-            small_trainer(TimeSampling::Learned(learned), LossKind::Implicit(Estimator::Frame));
+        let mut trainer = small_trainer(
+            TimeSampling::Learned(learned),
+            LossKind::Implicit(Estimator::Frame),
+            Optimiser::Adam,
+        );
         let mut ratio = 0.0;
         for step in 0..600 {
             let report = trainer.step().unwrap().times;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::methods::settings::{Section, named, settings};
 use crate::methods::{FitError, Request, Setting, write_settings};
 use crate::nn::{Activation, FourierConfig, GridConfig, NetConfig, OutputScale, TimeConditioning};
-use crate::optim::{AdamConfig, Decay, Schedule};
+use crate::optim::{AdamConfig, Decay, Optimiser, Schedule};
 use crate::train::{LoopSettings, OptimiserConfig};
 
 named! {
@@ -68,6 +68,8 @@ settings! {
         steps: u64,
         /// Minutes that fits and training may take in all; 0 where only steps count.
         minutes: f64,
+        /// How gradients become steps: adam, or soap (Adam in the eigenbases of the gradients).
+        optimiser: Optimiser,
         /// Learning rate.
         rate: f64,
         /// Steps in which the learning rate rises.
@@ -207,6 +209,7 @@ impl TrainingSettings {
                 total: self.steps,
                 floor: 0.0,
             },
+            optimiser: self.optimiser,
             adam: AdamConfig { weight_decay: self.weight_decay, ..AdamConfig::default() },
             clip: self.clip,
             ema: self.ema,

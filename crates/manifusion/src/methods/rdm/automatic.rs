@@ -12,7 +12,7 @@ use crate::methods::network::{NetChoices, NetFacts, Preset, Scales, smallest_tim
 use crate::methods::settings::Section;
 use crate::mixture::KernelMixture;
 use crate::nn::NetConfig;
-use crate::optim::Decay;
+use crate::optim::{Decay, Optimiser};
 
 /// The paper's choices `tab:arch-detail`, `tab:exp-optimization-detail`.
 fn paper(manifold: &dyn Manifold) -> Rdm {
@@ -43,6 +43,7 @@ fn paper(manifold: &dyn Manifold) -> Rdm {
             loss: Some(Loss::Implicit),
             smoothing: Some(0.0),
             times: Some(TimeProposal::Learned),
+            optimiser: Some(Optimiser::Adam),
             rate: Some(rate),
             decay: Some(decay),
             ..TrainChoices::default()
@@ -104,7 +105,7 @@ pub(super) fn resolve(
     // A network with grids can follow any detail, and must not be given that of the points.
     let usual = match (has_grids, manifold.dim()) {
         (true, _) => 1.0,
-        (false, 0..=3) => 0.25,
+        (false, 0..=3) => 0.5,
         (false, _) => 0.05,
     };
     let smoothing = train.smoothing.unwrap_or(usual);
@@ -126,7 +127,7 @@ pub(super) fn resolve(
         (Loss::Implicit, _) => manifold.dim(),
     };
     let rate = if has_grids { 3e-3 } else { 2e-3 };
-    let training = training(&train.training(), rate, tangents);
+    let training = training(&train.training(), Optimiser::Soap, rate, tangents);
     let train = TrainSettings {
         loss,
         smoothing,
@@ -141,6 +142,7 @@ pub(super) fn resolve(
         partitions: training.partitions,
         steps: training.steps,
         minutes: training.minutes,
+        optimiser: training.optimiser,
         rate: training.rate,
         warmup: training.warmup,
         decay: training.decay,

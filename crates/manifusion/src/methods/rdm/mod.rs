@@ -180,6 +180,7 @@ impl RdmSettings {
             prior_score: model.prior_score,
             batch: train.batch,
             schedule: optimiser.schedule,
+            optimiser: optimiser.optimiser,
             adam: optimiser.adam,
             clip: optimiser.clip,
             ema: optimiser.ema,

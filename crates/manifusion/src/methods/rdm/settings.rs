@@ -8,7 +8,7 @@ use crate::methods::network::{
     TrainingSettings,
 };
 use crate::methods::settings::{named, settings};
-use crate::optim::Decay;
+use crate::optim::{Decay, Optimiser};
 
 named! {
     /// The form of the bound.
@@ -102,6 +102,8 @@ settings! {
         steps: u64,
         /// Minutes that fits and training may take in all; 0 where only steps count.
         minutes: f64,
+        /// How gradients become steps: adam, or soap (Adam in the eigenbases of the gradients).
+        optimiser: Optimiser,
         /// Learning rate.
         rate: f64,
         /// Steps in which the learning rate rises.
@@ -213,6 +215,7 @@ impl HasTraining for RdmSettings {
             partitions,
             steps,
             minutes,
+            optimiser,
             rate,
             warmup,
             decay,
@@ -229,6 +232,7 @@ impl HasTraining for RdmSettings {
             partitions,
             steps,
             minutes,
+            optimiser,
             rate,
             warmup,
             decay,
@@ -256,6 +260,7 @@ macro_rules! training_of {
                     partitions: self.partitions,
                     steps: self.steps,
                     minutes: self.minutes,
+                    optimiser: self.optimiser,
                     rate: self.rate,
                     warmup: self.warmup,
                     decay: self.decay,

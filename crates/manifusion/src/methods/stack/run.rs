@@ -18,6 +18,7 @@ use crate::methods::{
     FileMap, Finished, FitError, Fitted, Geometry, Member, Run, Task, write_settings,
 };
 use crate::mixture::KernelMixture;
+use crate::optim::Optimiser;
 use crate::points::Points;
 use crate::train::{MetricsRow, Outcome, VALIDATION_TOLERANCE};
 use crate::watch::Watch;
@@ -32,8 +33,14 @@ const MOST_MEMBERS: usize = 4;
 /// fine detail, which is learned late (`docs/generalisation.md`).
 fn steps_of_member(network: &RdmSettings) -> u64 {
     const FINE_FEATURES: usize = 256;
+    // Adam needs more steps than SOAP to the same likelihood, each cheaper.
+    const ADAM_STEPS: u64 = 2;
     let net = &network.net;
-    if net.grid_levels > 0 || net.fourier >= FINE_FEATURES { 13_000 } else { 8000 }
+    let usual = if net.grid_levels > 0 || net.fourier >= FINE_FEATURES { 6000 } else { 3000 };
+    match network.train.optimiser {
+        Optimiser::Soap => usual,
+        Optimiser::Adam => ADAM_STEPS * usual,
+    }
 }
 
 /// A stack in training.
