@@ -27,19 +27,15 @@ use crate::watch::Watch;
 const MOST_VALIDATION: usize = 2000;
 /// Networks where neither their number nor a budget of time is given, and at most.
 const MEMBERS: usize = 2;
-const MOST_MEMBERS: usize = 4;
+const MOST_MEMBERS: usize = 8;
 
-/// Steps that a network should have before another one is trained beside it: more where data have
-/// fine detail, which is learned late (`docs/generalisation.md`).
+/// Steps that a network should have before another one is trained beside it
+/// (`docs/generalisation.md`).
 fn steps_of_member(network: &RdmSettings) -> u64 {
-    const FINE_FEATURES: usize = 256;
-    // Adam needs more steps than SOAP to the same likelihood, each cheaper.
-    const ADAM_STEPS: u64 = 2;
-    let net = &network.net;
-    let usual = if net.grid_levels > 0 || net.fourier >= FINE_FEATURES { 6000 } else { 3000 };
     match network.train.optimiser {
-        Optimiser::Soap => usual,
-        Optimiser::Adam => ADAM_STEPS * usual,
+        Optimiser::Soap => 6000,
+        // More steps to the same likelihood, each cheaper.
+        Optimiser::Adam => 12_000,
     }
 }
 
