@@ -3,7 +3,8 @@
 //! `cargo bench --bench engine` prints a table; with `--partitions 8 --against 2` it runs two
 //! numbers of gradient partitions in turns. With `--serve DIR` the program reads cases from DIR
 //! (written by `benches/peers/engine_compare.py`), answers one line per request on standard input,
-//! and so can be run in turns with the other engines.
+//! and so can be run in turns with the other engines; with `--serve -` the inputs are its own, for
+//! turns with another build of itself (`benches/engine_turns.py`).
 #![expect(clippy::print_stdout, reason = "a benchmark reports on standard output")]
 
 #[path = "engine/case.rs"]
@@ -36,20 +37,21 @@ fn main() -> Result<(), Failure> {
     pool.install(|| table(threads, partitions, flag("--case").map(String::as_str), rows))
 }
 
-/// Steps with two numbers of gradient partitions in turns; medians of the ratios within a turn.
+/// Steps with two numbers of gradient partitions in turns; medians of the ratios within a turn, of
+/// the time that passes and of the processor time of all threads.
 fn compare(partitions: usize, against: usize, only: Option<&str>) -> Result<(), Failure> {
     const TURNS: usize = 60;
     for case in cases().into_iter().filter(|case| only.is_none_or(|name| name == case.name)) {
         let name = case.name;
         let mut first = Problem::synthetic(case.clone(), partitions)?;
         let mut second = Problem::synthetic(case, against)?;
-        let mut ratios = Vec::new();
-        let time = |problem: &mut Problem| -> Result<f64, Failure> {
-            let start = Instant::now();
+        let (mut ratios, mut cpu_ratios) = (Vec::new(), Vec::new());
+        let time = |problem: &mut Problem| -> Result<[f64; 2], Failure> {
+            let (start, cpu) = (Instant::now(), peak::cpu_seconds());
             for _ in 0..3 {
                 problem.step()?;
             }
-            Ok(start.elapsed().as_secs_f64())
+            Ok([start.elapsed().as_secs_f64(), peak::cpu_seconds() - cpu])
         };
         for turn in 0..TURNS {
             let (a, b) = if turn % 2 == 0 {
@@ -59,15 +61,17 @@ fn compare(partitions: usize, against: usize, only: Option<&str>) -> Result<(), 
                 let b = time(&mut second)?;
                 (time(&mut first)?, b)
             };
-            ratios.push(a / b);
+            ratios.push(a[0] / b[0]);
+            cpu_ratios.push(a[1] / b[1]);
         }
-        ratios.sort_by(f64::total_cmp);
+        let [time, cpu] = [ratios, cpu_ratios].map(|mut ratios| {
+            ratios.sort_by(f64::total_cmp);
+            let [low, middle, high] = [TURNS / 4, TURNS / 2, 3 * TURNS / 4].map(|i| ratios[i]);
+            format!("{middle:.3} ({low:.3} to {high:.3})")
+        });
         println!(
-            "{name:<12} {partitions} partitions take {:.3} of the time of {against} \
-             (quartiles {:.3} to {:.3})",
-            ratios[TURNS / 2],
-            ratios[TURNS / 4],
-            ratios[3 * TURNS / 4]
+            "{name:<12} {partitions} partitions take {time} of the time of {against}, \
+             {cpu} of the processor time"
         );
     }
     Ok(())
@@ -109,7 +113,7 @@ fn table(
     Ok(())
 }
 
-/// Requests: `load NAME`, `check NAME`, `time COUNT`, `work`, `memory`, `peak`.
+/// Requests: `load NAME`, `check NAME`, `time COUNT`, `cpu COUNT`, `work`, `memory`, `peak`.
 fn serve(dir: &Path, partitions: usize) -> Result<(), Failure> {
     let mut problem: Option<Problem> = None;
     for line in std::io::stdin().lock().lines() {
@@ -122,7 +126,11 @@ fn serve(dir: &Path, partitions: usize) -> Result<(), Failure> {
                     .find(|case| case.name == name)
                     .ok_or_else(|| format!("no case {name}"))?;
                 drop(problem.take());
-                problem = Some(Problem::load(case, partitions, &dir.join(name))?);
+                problem = Some(if dir.as_os_str() == "-" {
+                    Problem::synthetic(case, partitions)?
+                } else {
+                    Problem::load(case, partitions, &dir.join(name))?
+                });
                 "ok".to_owned()
             }
             ["check", name] => {
@@ -137,6 +145,14 @@ fn serve(dir: &Path, partitions: usize) -> Result<(), Failure> {
                     problem.step()?;
                 }
                 format!("{:.6}", start.elapsed().as_secs_f64() * 1e3 / f64::from(count))
+            }
+            ["cpu", count] => {
+                let problem = problem.as_mut().ok_or("nothing loaded")?;
+                let (count, start): (u32, f64) = (count.parse()?, peak::cpu_seconds());
+                for _ in 0..count {
+                    problem.step()?;
+                }
+                format!("{:.6}", (peak::cpu_seconds() - start) * 1e3 / f64::from(count))
             }
             ["memory"] => format!("{:.1}", peak::resident_mb()),
             ["work"] => {

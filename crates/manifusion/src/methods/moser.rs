@@ -20,13 +20,12 @@ use crate::density::Density;
 use crate::divergence::{Estimator, Probes};
 use crate::error::SolveError;
 use crate::field::FieldValues;
-use crate::flow_density::{FlowClock, FlowDensity, FlowOptions, FlowPlaces, Velocity};
+use crate::flow_density::{FlowDensity, FlowOptions, FlowPlaces, Velocity};
 use crate::linalg::dot;
 use crate::manifold::Manifold;
 use crate::nn::{
     Activation, Directions, FieldInput, Mlp, ShardCotangents, ShardValues, TrainWorkspace,
 };
-use crate::ode::OdeOptions;
 use crate::rng::Streams;
 use crate::rows::Rows;
 use crate::train::{NetworkTrainer, Objective, TrainError, pick_rows};
@@ -140,7 +139,7 @@ impl Recipe for MoserRecipe {
             floor: choices.model.floor.unwrap_or(1e-2),
             penalty: choices.model.penalty.unwrap_or(5.0),
         };
-        let train = training(&choices.train, 1e-3, manifold.dim());
+        let train = training(&choices.train, 1e-3);
         Ok(Settings { preset, model, net: facts.resolve(&net), train })
     }
 
@@ -191,16 +190,8 @@ fn velocity(settings: &Settings, net: Mlp<f32>) -> Arc<MoserVelocity> {
 /// The density of a network.
 fn flow(geometry: &Geometry, floor: f64, net: Mlp<f32>, options: FlowOptions) -> FlowDensity {
     let Geometry { manifold, prior } = geometry.clone();
-    FlowDensity {
-        manifold,
-        prior,
-        velocity: Arc::new(MoserVelocity { net, floor }),
-        start: 0.0,
-        end: 1.0,
-        clock: FlowClock::Time,
-        options,
-        sampling: OdeOptions { rtol: 1e-3, atol: 1e-3, ..OdeOptions::default() },
-    }
+    let velocity = Arc::new(MoserVelocity { net, floor });
+    FlowDensity { options, ..FlowDensity::new(manifold, prior, velocity, 0.0, 1.0) }
 }
 
 /// −(u/ν)/ρ.

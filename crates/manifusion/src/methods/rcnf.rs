@@ -23,11 +23,10 @@ use crate::checkpoint::Arrays;
 use crate::density::Density;
 use crate::error::SolveError;
 use crate::field::Field;
-use crate::flow_density::{FieldVelocity, FlowClock, FlowDensity, FlowOptions};
+use crate::flow_density::{FieldVelocity, FlowDensity, FlowOptions};
 use crate::linalg::axpy;
 use crate::manifold::{Family, Manifold};
 use crate::nn::{Activation, FieldInput, Mlp, TrainWorkspace};
-use crate::ode::OdeOptions;
 use crate::prior::Prior;
 use crate::rng::Streams;
 use crate::rows::Rows;
@@ -147,7 +146,7 @@ impl Recipe for RcnfRecipe {
         let batch = choices.train.batch.or(Some(128));
         let clip = choices.train.clip.or(Some(1.0));
         let choices = TrainingChoices { batch, clip, ..choices.train };
-        let train = training(&choices, 4e-3, manifold.ambient_dim());
+        let train = training(&choices, 4e-3);
         Ok(Settings { preset, model, net: facts.resolve(&net), train })
     }
 
@@ -201,16 +200,8 @@ const STEEPNESS: f64 = 0.5;
 /// The density of a network.
 fn flow(geometry: &Geometry, net: Mlp<f32>, options: FlowOptions) -> FlowDensity {
     let Geometry { manifold, prior } = geometry.clone();
-    FlowDensity {
-        manifold,
-        prior,
-        velocity: Arc::new(FieldVelocity(Arc::new(net))),
-        start: START,
-        end: END,
-        clock: FlowClock::Time,
-        options,
-        sampling: OdeOptions { rtol: 1e-3, atol: 1e-3, ..OdeOptions::default() },
-    }
+    let velocity = Arc::new(FieldVelocity(Arc::new(net)));
+    FlowDensity { options, ..FlowDensity::new(manifold, prior, velocity, START, END) }
 }
 
 /// −log p of the data, by the ODE.

@@ -22,7 +22,6 @@ use crate::flow_density::{FieldVelocity, FlowClock, FlowDensity, FlowOptions};
 use crate::loss::{LossBatch, LossKind};
 use crate::manifold::{Family, Geodesics, LogCoordinates, Manifold};
 use crate::nn::{Activation, FieldInput, Mlp, TrainWorkspace};
-use crate::ode::OdeOptions;
 use crate::optim::Decay;
 use crate::parallel;
 use crate::rng::Streams;
@@ -142,7 +141,7 @@ impl Recipe for RfmRecipe {
             times: choices.model.times.unwrap_or(FlowTimes::Mixed),
         };
         let net = facts.resolve(&choices.net);
-        let train = training(&choices.train, if has_grids { 3e-3 } else { 2e-3 }, 0);
+        let train = training(&choices.train, if has_grids { 3e-3 } else { 2e-3 });
         Ok(Settings { preset, model, net, train })
     }
 
@@ -210,16 +209,9 @@ fn flow(
         Some(coordinates) => Arc::new(InLogCoordinates { field: Arc::new(net), coordinates }),
         None => Arc::new(net),
     };
-    FlowDensity {
-        manifold,
-        prior,
-        velocity: Arc::new(FieldVelocity(field)),
-        start: settings.model.s_min,
-        end: END,
-        clock: FlowClock::LogTime,
-        options,
-        sampling: OdeOptions { rtol: 1e-3, atol: 1e-3, ..OdeOptions::default() },
-    }
+    let velocity = Arc::new(FieldVelocity(field));
+    let flow = FlowDensity::new(manifold, prior, velocity, settings.model.s_min, END);
+    FlowDensity { clock: FlowClock::LogTime, options, ..flow }
 }
 
 /// Velocities along geodesics from data to draws of the prior.

@@ -223,13 +223,8 @@ impl Recipe for RsgmRecipe {
             return Err(FitError::Setting { name, value, expected });
         }
         let has_grids = facts.has_grids(&choices.net);
-        let tangents = match loss {
-            ScoreLoss::Denoising => 0,
-            ScoreLoss::Implicit => manifold.dim(),
-            ScoreLoss::Sliced => 1,
-        };
         let rate = if has_grids { 3e-3 } else { 2e-3 };
-        let train = training(&choices.train, rate, tangents);
+        let train = training(&choices.train, rate);
         Ok(Settings { preset, model, net: facts.resolve(&choices.net), train })
     }
 

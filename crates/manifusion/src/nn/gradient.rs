@@ -1,15 +1,21 @@
-//! Loss and gradient of a batch: gradient partitions in parallel, summed in a fixed order.
+//! Loss and gradient of a batch.
 //!
-//! The batch is cut into partitions, a partition into shards (see `shard`). Each partition adds up
-//! the gradient of its shards in order; then the partitions are added in order. Threads only decide
-//! who does what.
+//! The batch is cut into shards (see `shard`), and these into as many tasks as there are threads.
+//! Threads take the rows of their tasks forward and back, then they share the gradient of the
+//! parameters (`weights`), which are sums over the rows of each shard, and over shards, in the
+//! order of the batch. A row's activations and cotangents depend on the row that it is paired
+//! with, which the shard decides, and on no other. So threads only decide who does what.
+
+use rayon::prelude::*;
 
 use super::NnError;
-use super::backward::{ShardInputGradient, reverse};
+use super::backward::reverse;
 use super::core::Core;
 use super::forward::{EvalBuffers, TrainBuffers, evaluate, forward_and_keep};
 use super::real::Real;
-use super::shard::{ShardInput, ShardPlan, TRAIN_ROWS};
+use super::shard::{ShardInput, Stack, TRAIN_ROWS, shard_points};
+use super::task::{BadLoss, RowTask, Shard};
+use super::weights::{self, Scratch};
 
 /// What a network says about consecutive rows of a batch.
 #[derive(Clone, Copy, Debug)]
@@ -65,172 +71,184 @@ pub struct InputGradient<'a> {
     pub e: &'a mut [f64],
 }
 
-/// One partition's gradient and buffers.
-#[derive(Clone, Debug)]
-pub(crate) struct Partition<T> {
-    pub(crate) grad: Vec<T>,
-    buffers: TrainBuffers<T>,
-    error: Option<NnError>,
-}
-
 /// Everything a gradient needs beside the network, reused from step to step.
 ///
-/// The number of gradient partitions bounds the threads that can work at once. It is part of the
-/// arithmetic: results depend on it in the last bits, and on nothing else about the machine.
+/// The number of gradient partitions is the most tasks that the rows which are worked on at once
+/// are cut into, where there are as many threads: the most threads that a step can use. Results do
+/// not depend on it, nor on the number of threads.
 #[derive(Clone, Debug)]
 pub struct TrainWorkspace<T> {
-    pub(crate) partitions: Vec<Partition<T>>,
+    partitions: usize,
+    grad: Vec<T>,
+    shards: Vec<Shard>,
+    tasks: Vec<RowTask<T>>,
+    scratch: Vec<Scratch<T>>,
 }
 
 impl<T: Real> TrainWorkspace<T> {
     pub(crate) fn for_core(core: &Core<T>, partitions: usize) -> Self {
-        let partition = Partition {
+        Self {
+            partitions: partitions.max(1),
             grad: vec![T::ZERO; core.params.len()],
-            buffers: TrainBuffers::new(core.config.depth),
-            error: None,
-        };
-        Self { partitions: vec![partition; partitions.max(1)] }
+            shards: Vec::new(),
+            tasks: Vec::new(),
+            scratch: Vec::new(),
+        }
     }
 
     /// The gradient of the last call, in the parameters' layout.
     pub fn gradient(&self) -> &[T] {
-        &self.partitions[0].grad
+        &self.grad
     }
 
     /// The gradient of the last call, to be clipped or changed.
     pub fn gradient_mut(&mut self) -> &mut [T] {
-        &mut self.partitions[0].grad
+        &mut self.grad
     }
-}
 
-/// Consecutive rows with their outputs.
-struct Slice<'a> {
-    input: ShardInput<'a>,
-    losses: &'a mut [f64],
-    grad: Option<InputGradient<'a>>,
-}
-
-impl Slice<'_> {
-    fn split_at(self, row: usize) -> (Self, Self) {
-        let (m, k) = (self.input.dim, self.input.per_row);
-        let (before, after) = self.input.split_at(row);
-        let (l0, l1) = self.losses.split_at_mut(row);
-        let (g0, g1) = match self.grad {
-            None => (None, None),
-            Some(InputGradient { x, s, e }) => {
-                let (x0, x1) = x.split_at_mut(row * m);
-                let (s0, s1) = s.split_at_mut(row);
-                let (e0, e1) = e.split_at_mut(row * k * m);
-                (
-                    Some(InputGradient { x: x0, s: s0, e: e0 }),
-                    Some(InputGradient { x: x1, s: s1, e: e1 }),
-                )
+    /// Cuts the rows from `first` on into shards, as many as there are threads, and these into
+    /// tasks; returns the row after them and the number of tasks.
+    fn plan(
+        &mut self,
+        core: &Core<T>,
+        input: &ShardInput<'_>,
+        first: usize,
+        threads: usize,
+    ) -> (usize, usize) {
+        let (rows, k) = (input.rows(), input.per_row);
+        let points = shard_points(rows, k, TRAIN_ROWS);
+        let count = (rows - first).div_ceil(points).min(threads);
+        // The smallest number of equal tasks that all threads get equally many of.
+        let tasks_per_shard = threads / gcd(threads, count);
+        self.shards.clear();
+        let (mut row, mut tasks) = (first, 0);
+        for _ in 0..count {
+            let points = points.min(rows - row);
+            let stack = Stack::training(points, k);
+            let block = stack.block_points();
+            let cuts = tasks_per_shard.min(block / TASK_POINTS).max(1);
+            for cut in 0..cuts {
+                let (from, to) = (cut * block / cuts, (cut + 1) * block / cuts);
+                if self.tasks.len() == tasks {
+                    self.tasks.push(RowTask::new(core.config.depth));
+                }
+                let task = &mut self.tasks[tasks];
+                task.stack = stack.with_block_points(to - from);
+                (task.first, task.gap) = (row + from, block - (to - from));
+                tasks += 1;
             }
-        };
-        (
-            Slice { input: before, losses: l0, grad: g0 },
-            Slice { input: after, losses: l1, grad: g1 },
-        )
+            self.shards.push(Shard { stack, tasks: tasks - cuts..tasks });
+            row += points;
+        }
+        (row, tasks)
     }
 }
 
-/// The sum of the rows' losses; its gradient is in the workspace's first partition.
+/// The fewest points of a block of a task: a tile of a matrix product.
+const TASK_POINTS: usize = 6;
+
+fn gcd(a: usize, b: usize) -> usize {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// The sum of the rows' losses; its gradient is in the workspace.
 pub(crate) fn loss_gradient<T: Real, L: RowLoss + ?Sized>(
     core: &Core<T>,
     input: ShardInput<'_>,
     loss: &L,
     workspace: &mut TrainWorkspace<T>,
     losses: &mut [f64],
-    input_grad: Option<InputGradient<'_>>,
+    mut input_grad: Option<InputGradient<'_>>,
 ) -> Result<f64, NnError> {
-    let partitions = &mut workspace.partitions;
-    let plan = ShardPlan::new(input.rows(), input.per_row, partitions.len(), TRAIN_ROWS);
-    let used = input.rows().div_ceil(plan.partition);
-    let slice = Slice { input, losses: &mut *losses, grad: input_grad };
-    run_partitions(core, plan, loss, &mut partitions[..used], slice);
-    if let Some(error) = partitions[..used].iter_mut().find_map(|partition| partition.error.take())
-    {
-        return Err(error);
+    let threads = workspace.partitions.min(rayon::current_num_threads());
+    workspace.scratch.resize_with(threads, Scratch::new);
+    if input.rows() == 0 {
+        workspace.grad.fill(T::ZERO);
     }
-    if let Some((first, rest)) = partitions[..used].split_first_mut() {
-        add_partitions(&mut first.grad, rest, 0);
+    let mut first = 0;
+    while first < input.rows() {
+        let (end, count) = workspace.plan(core, &input, first, threads);
+        let tasks = &mut workspace.tasks[..count];
+        let by_input = input_grad.is_some();
+        tasks.par_iter_mut().with_max_len(1).for_each(|task| {
+            task.error =
+                run_rows(core, &task.input(&input), loss, task.stack, &mut task.buffers, by_input)
+                    .err();
+        });
+        // The first row, and one that is wrong alone before one of a pair that is.
+        let errors = tasks.iter_mut().filter_map(|task| task.error.take());
+        if let Some(bad) = errors.min_by_key(|bad| (bad.in_pair, bad.row)) {
+            let BadLoss { row, s, value, .. } = bad;
+            return Err(NnError::NotFinite { row, s, quantity: "loss", value });
+        }
+        for task in &*tasks {
+            copy_out(task, &input, losses, input_grad.as_mut());
+        }
+        let rows = weights::Rows { core, input: &input, shards: &workspace.shards, tasks };
+        let (grad, scratch) = (&mut workspace.grad, &mut workspace.scratch);
+        weights::add_parameter_gradient(rows, grad, first == 0, scratch);
+        first = end;
     }
     Ok(losses.iter().sum())
 }
 
-fn run_partitions<T: Real, L: RowLoss + ?Sized>(
+/// Rows forward, their losses, and back.
+fn run_rows<T: Real, L: RowLoss + ?Sized>(
     core: &Core<T>,
-    plan: ShardPlan,
+    input: &ShardInput<'_>,
     loss: &L,
-    partitions: &mut [Partition<T>],
-    slice: Slice<'_>,
-) {
-    if let [partition] = partitions {
-        partition.error = run_partition(core, plan, loss, partition, slice).err();
-        return;
-    }
-    let middle = partitions.len() / 2;
-    let (left, right) = partitions.split_at_mut(middle);
-    let (before, after) = slice.split_at(middle * plan.partition);
-    rayon::join(
-        || run_partitions(core, plan, loss, left, before),
-        || run_partitions(core, plan, loss, right, after),
-    );
-}
-
-fn run_partition<T: Real, L: RowLoss + ?Sized>(
-    core: &Core<T>,
-    plan: ShardPlan,
-    loss: &L,
-    partition: &mut Partition<T>,
-    mut slice: Slice<'_>,
-) -> Result<(), NnError> {
-    let mut fresh = true;
-    loop {
-        let left = slice.input.rows();
-        let (shard, rest) = slice.split_at(plan.shard.min(left));
-        run_shard(core, loss, partition, shard, fresh)?;
-        if rest.input.rows() == 0 {
-            return Ok(());
-        }
-        fresh = false;
-        slice = rest;
-    }
-}
-
-fn run_shard<T: Real, L: RowLoss + ?Sized>(
-    core: &Core<T>,
-    loss: &L,
-    partition: &mut Partition<T>,
-    shard: Slice<'_>,
-    fresh: bool,
-) -> Result<(), NnError> {
-    let Slice { input, losses, grad } = shard;
+    stack: Stack,
+    buffers: &mut TrainBuffers<T>,
+    by_input: bool,
+) -> Result<(), BadLoss> {
     let (n, k, m) = (input.rows(), input.per_row, input.dim);
-    let buffers = &mut partition.buffers;
-    buffers.grow(core, &input);
-    forward_and_keep(core, &input, buffers);
-    let TrainBuffers { a, jvp, a_bar, jvp_bar, .. } = &mut *buffers;
-    let (a, jvp) = (&mut a[..n * m], &mut jvp[..n * k * m]);
+    buffers.grow(core, input, stack);
+    forward_and_keep(core, input, stack, buffers);
+    let TrainBuffers { a, jvp, a_bar, jvp_bar, losses, .. } = &mut *buffers;
+    let (a, jvp, losses) = (&mut a[..n * m], &mut jvp[..n * k * m], &mut losses[..n]);
     let (a_bar, jvp_bar) = (&mut a_bar[..n * m], &mut jvp_bar[..n * k * m]);
-    row_losses(loss, &input, a, jvp, losses, a_bar, jvp_bar);
+    row_losses(loss, input, a, jvp, losses, a_bar, jvp_bar);
     let not_finite = |losses: &[f64]| losses.iter().position(|loss| !loss.is_finite());
     if let Some(paired) = not_finite(losses) {
         let value = losses[paired];
         // Rows that were multiplied in pairs share a NaN; alone they tell whose it is, unless it
         // was the pair's sum that overflowed.
-        evaluate(core, &input, &mut EvalBuffers::new(), a, jvp);
-        row_losses(loss, &input, a, jvp, losses, a_bar, jvp_bar);
-        let (row, value) = not_finite(losses).map_or((paired, value), |row| (row, losses[row]));
-        let (row, s) = (input.first_row + row, input.s[row]);
-        return Err(NnError::NotFinite { row, s, quantity: "loss", value });
+        evaluate(core, input, &mut EvalBuffers::new(), a, jvp);
+        row_losses(loss, input, a, jvp, losses, a_bar, jvp_bar);
+        let alone = not_finite(losses);
+        let (row, value) = alone.map_or((paired, value), |row| (row, losses[row]));
+        let (s, in_pair) = (input.s(row), alone.is_none());
+        return Err(BadLoss { row: input.batch_row(row), s, value, in_pair });
     }
-    let grad = grad.map(|InputGradient { x, s, e }| ShardInputGradient { x, s, e });
-    reverse(core, &input, buffers, &mut partition.grad, fresh, grad);
+    reverse(core, input, stack, buffers, by_input);
     Ok(())
 }
 
-/// The losses of a shard's rows and their derivatives, from its values and tangents.
+/// Losses and gradients by the inputs to their places in the batch.
+fn copy_out<T: Real>(
+    task: &RowTask<T>,
+    all: &ShardInput<'_>,
+    losses: &mut [f64],
+    grad: Option<&mut InputGradient<'_>>,
+) {
+    let (input, buffers) = (task.input(all), &task.buffers);
+    let copy = |to: &mut [f64], from: &[f64], width: usize| {
+        for run in input.runs().into_iter().filter(|run| !run.is_empty()) {
+            let at = input.batch_row(run.start) * width;
+            let from = &from[run.start * width..run.end * width];
+            to[at..at + from.len()].copy_from_slice(from);
+        }
+    };
+    copy(losses, &buffers.losses, 1);
+    if let Some(InputGradient { x, s, e }) = grad {
+        let (m, [by_x, by_s, by_e]) = (input.dim, &buffers.by_input);
+        copy(x, by_x, m);
+        copy(s, by_s, 1);
+        copy(e, by_e, input.per_row * m);
+    }
+}
+
+/// The losses of rows and their derivatives, from their values and tangents.
 fn row_losses<L: RowLoss + ?Sized>(
     loss: &L,
     input: &ShardInput<'_>,
@@ -243,37 +261,19 @@ fn row_losses<L: RowLoss + ?Sized>(
     losses.fill(0.0);
     a_bar.fill(0.0);
     jvp_bar.fill(0.0);
-    let values = ShardValues {
-        first_row: input.first_row,
-        rows: input.rows(),
-        dim: input.dim,
-        per_row: input.per_row,
-        a,
-        jvp,
-    };
-    loss.eval(values, ShardCotangents { loss: losses, a: a_bar, jvp: jvp_bar });
-}
-
-/// Parameters that one task adds up.
-const SUM_BLOCK: usize = 1 << 15;
-
-/// `sum ← sum + partitions`, in the order of the partitions, element by element.
-fn add_partitions<T: Real>(sum: &mut [T], partitions: &[Partition<T>], offset: usize) {
-    if partitions.is_empty() {
-        return;
-    }
-    if sum.len() > SUM_BLOCK {
-        let middle = sum.len() / 2;
-        let (left, right) = sum.split_at_mut(middle);
-        rayon::join(
-            || add_partitions(left, partitions, offset),
-            || add_partitions(right, partitions, offset + middle),
-        );
-        return;
-    }
-    for partition in partitions {
-        for (sum, g) in sum.iter_mut().zip(&partition.grad[offset..]) {
-            *sum += *g;
-        }
+    let (dim, per_row) = (input.dim, input.per_row);
+    for run in input.runs().into_iter().filter(|run| !run.is_empty()) {
+        let (values, tangents) =
+            (run.start * dim..run.end * dim, run.start * per_row * dim..run.end * per_row * dim);
+        let shard = ShardValues {
+            first_row: input.batch_row(run.start),
+            rows: run.len(),
+            dim,
+            per_row,
+            a: &a[values.clone()],
+            jvp: &jvp[tangents.clone()],
+        };
+        let (loss_out, a, jvp) = (&mut losses[run], &mut a_bar[values], &mut jvp_bar[tangents]);
+        loss.eval(shard, ShardCotangents { loss: loss_out, a, jvp });
     }
 }

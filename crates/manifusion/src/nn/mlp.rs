@@ -10,7 +10,7 @@ use super::gradient::{InputGradient, RowLoss, TrainWorkspace, loss_gradient};
 use super::matmul::LANES;
 use super::params::ParamLayout;
 use super::real::Real;
-use super::shard::{EVAL_ROWS, FieldInput, ShardInput, ShardPlan};
+use super::shard::{EVAL_ROWS, FieldInput, ShardInput, shard_points};
 use super::{FieldOutput, OutputScale, VariationalField};
 
 /// A multi-layer perceptron a_θ(x, s) with directional derivatives and gradients.
@@ -207,9 +207,8 @@ impl<T: Real> VariationalField for Mlp<T> {
         }
         NnError::check_len("a", output.a.len(), all.rows() * all.dim)?;
         NnError::check_len("jvp", output.jvp.len(), all.rows() * all.per_row * all.dim)?;
-        // Even partitions of one task each: small batches are not cut, large ones by the shard's
-        // size.
-        let shard = ShardPlan::new(all.rows(), all.per_row, 2, EVAL_ROWS).shard.max(LANES);
+        // Small batches are not cut, large ones evenly.
+        let shard = shard_points(all.rows(), all.per_row, EVAL_ROWS).max(LANES);
         self.eval_rows(&all, shard, output.a, output.jvp);
         Ok(())
     }

@@ -67,16 +67,8 @@ pub(in crate::methods) fn warmup(steps: u64) -> u64 {
     (steps / 50).min(500)
 }
 
-/// Gradient partitions of a batch with so many values and tangents. Matrix products of fewer than
-/// some 256 rows lose what more threads gain: in eight partitions a denoising step of 512 rows
-/// takes a quarter longer on two cores.
-pub(in crate::methods) fn partitions(stacked_rows: usize) -> usize {
-    match stacked_rows / 256 {
-        0..4 => 2,
-        4..8 => 4,
-        _ => 8,
-    }
-}
+/// Gradient partitions: with more, tasks of a usual batch would be too small.
+const PARTITIONS: usize = 8;
 
 /// What decides about a network.
 pub(in crate::methods) struct NetFacts<'a> {
@@ -141,13 +133,8 @@ impl NetFacts<'_> {
     }
 }
 
-/// The training loop with every open choice made: where the rate is open it is `rate`, and a row of
-/// the batch has so many tangents.
-pub(in crate::methods) fn training(
-    choices: &TrainingChoices,
-    rate: f64,
-    tangents: usize,
-) -> TrainingSettings {
+/// The training loop with every open choice made: where the rate is open it is `rate`.
+pub(in crate::methods) fn training(choices: &TrainingChoices, rate: f64) -> TrainingSettings {
     let batch = choices.batch.unwrap_or(512);
     // Steps that are given count; the minutes beside them are those of the run that found them.
     let (steps, minutes) = match choices.steps {
@@ -156,7 +143,7 @@ pub(in crate::methods) fn training(
     };
     TrainingSettings {
         batch,
-        partitions: choices.partitions.unwrap_or(partitions(batch * (1 + tangents))),
+        partitions: choices.partitions.unwrap_or(PARTITIONS),
         steps,
         minutes,
         rate: choices.rate.unwrap_or(rate),

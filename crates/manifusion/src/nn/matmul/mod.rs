@@ -19,7 +19,7 @@ pub(crate) use strassen::{
     PRODUCTS, Quadrants, RowPair, WeightPanels, add_strassen_gradient, multiply_step,
     quadrant_sums, weight_sums,
 };
-pub(crate) use weight_gradient::{add_weight_gradient, column_sums};
+pub(crate) use weight_gradient::{add_columns, add_weight_gradient};
 
 /// Columns of a panel.
 pub(crate) const LANES: usize = 16;

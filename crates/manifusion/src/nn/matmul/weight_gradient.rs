@@ -163,15 +163,13 @@ fn rank_one<S: Simd, T: Real, const MR: usize, const K0: usize, const V: usize>(
     }
 }
 
-/// Sums of the columns of one panel.
-pub(crate) fn column_sums<T: Real>(z: &[Line<T>]) -> Line<T> {
-    let mut sum = Line::ZERO;
+/// Adds the columns of one panel to `sum`.
+pub(crate) fn add_columns<T: Real>(sum: &mut Line<T>, z: &[Line<T>]) {
     for line in z {
         for (sum, z) in sum.0.iter_mut().zip(&line.0) {
             *sum += *z;
         }
     }
-    sum
 }
 
 /// One panel on a given instruction set.
