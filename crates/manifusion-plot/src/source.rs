@@ -111,25 +111,7 @@ impl FromStr for Measure {
 pub struct Options {
     /// Width in pixels; the height follows from the picture, and texts scale along.
     pub width: u32,
-    impl<'a> PlotSource<'a> {
-    /// A density alone, without points and without a title. What else there is stands before it:
-    /// `PlotSource { title, data, ..PlotSource::new(&density) }`.
-    pub fn new(density: &'a dyn Density) -> Self {
-        Self {
-            manifold: density.manifold().as_ref(),
-            density,
-            data: None,
-            samples: None,
-            geographic: false,
-            title: "",
-            axis_names: &[],
-            curves: None,
-            grid: None,
-        }
-    }
-}
-
-/// What colours stand for.
+    /// What colours stand for.
     pub value: Value,
     /// About how many times the density may be evaluated for a map.
     pub evaluations: usize,

@@ -3,8 +3,8 @@
 //! `cargo bench --bench engine` prints a table; with `--partitions 8 --against 2` it runs two
 //! numbers of gradient partitions in turns. With `--serve DIR` the program reads cases from DIR
 //! (written by `benches/peers/engine_compare.py`), answers one line per request on standard input,
-//! and so can be run in turns with the other engines; with `--serve -` the inputs are its own, for
-//! turns with another build of itself (`benches/engine_turns.py`).
+//! and so can be run in turns with the other engines, or with another build of itself
+//! (`benches/peers/engine_turns.py`).
 #![expect(clippy::print_stdout, reason = "a benchmark reports on standard output")]
 
 #[path = "engine/case.rs"]
@@ -113,7 +113,7 @@ fn table(
     Ok(())
 }
 
-/// Requests: `load NAME`, `check NAME`, `time COUNT`, `cpu COUNT`, `work`, `memory`, `peak`.
+/// Requests: `load NAME`, `check NAME`, `time COUNT`, `work`, `memory`, `peak`.
 fn serve(dir: &Path, partitions: usize) -> Result<(), Failure> {
     let mut problem: Option<Problem> = None;
     for line in std::io::stdin().lock().lines() {
@@ -126,11 +126,7 @@ fn serve(dir: &Path, partitions: usize) -> Result<(), Failure> {
                     .find(|case| case.name == name)
                     .ok_or_else(|| format!("no case {name}"))?;
                 drop(problem.take());
-                problem = Some(if dir.as_os_str() == "-" {
-                    Problem::synthetic(case, partitions)?
-                } else {
-                    Problem::load(case, partitions, &dir.join(name))?
-                });
+                problem = Some(Problem::load(case, partitions, &dir.join(name))?);
                 "ok".to_owned()
             }
             ["check", name] => {
@@ -145,14 +141,6 @@ fn serve(dir: &Path, partitions: usize) -> Result<(), Failure> {
                     problem.step()?;
                 }
                 format!("{:.6}", start.elapsed().as_secs_f64() * 1e3 / f64::from(count))
-            }
-            ["cpu", count] => {
-                let problem = problem.as_mut().ok_or("nothing loaded")?;
-                let (count, start): (u32, f64) = (count.parse()?, peak::cpu_seconds());
-                for _ in 0..count {
-                    problem.step()?;
-                }
-                format!("{:.6}", (peak::cpu_seconds() - start) * 1e3 / f64::from(count))
             }
             ["memory"] => format!("{:.1}", peak::resident_mb()),
             ["work"] => {

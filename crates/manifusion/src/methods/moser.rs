@@ -10,8 +10,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::network::{
-    FittedFlow, NetChoices, NetFacts, NetworkChoices, NetworkMethod, NetworkSettings, OfMethod,
-    PRESET, Preset, Recipe, Scales, TrainingChoices, check_positive, training, unsupported,
+    FittedNetwork, LearnedFlow, NetChoices, NetFacts, NetworkChoices, NetworkMethod,
+    NetworkSettings, OfMethod, PRESET, Preset, Recipe, Scales, TrainingChoices, check_positive,
+    training, unsupported,
 };
 use super::references::MOSER;
 use super::settings::settings;
@@ -175,8 +176,8 @@ impl Recipe for MoserRecipe {
             Arc::new(Stated { flow: flow.clone(), velocity: velocity(settings, net.clone()) });
         let facts = ModelFacts { loss: Some("divergence"), ..ModelFacts::default() };
         let (info, settings) = (&INFO, write_settings(settings)?);
-        let direct = Some(direct);
-        Ok(Arc::new(FittedFlow { info, settings, net, best_step, flow, facts, direct }))
+        let density = LearnedFlow { flow, direct: Some(direct) };
+        Ok(Arc::new(FittedNetwork { info, settings, net, best_step, facts, density }))
     }
 }
 

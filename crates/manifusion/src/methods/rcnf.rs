@@ -13,8 +13,9 @@
 use std::sync::Arc;
 
 use super::network::{
-    FittedFlow, NetChoices, NetFacts, NetworkChoices, NetworkMethod, NetworkSettings, OfMethod,
-    PRESET, Preset, Recipe, Scales, TrainingChoices, training, unsupported,
+    FittedNetwork, LearnedFlow, NetChoices, NetFacts, NetworkChoices, NetworkMethod,
+    NetworkSettings, OfMethod, PRESET, Preset, Recipe, Scales, TrainingChoices, training,
+    unsupported,
 };
 use super::references::RCNF;
 use super::settings::settings;
@@ -183,8 +184,9 @@ impl Recipe for RcnfRecipe {
     ) -> Result<Arc<dyn Fitted>, FitError> {
         let flow = flow(geometry, net.clone(), FlowOptions::default());
         let facts = ModelFacts { loss: Some("maximum likelihood"), ..ModelFacts::default() };
-        let (info, settings, direct) = (&INFO, write_settings(settings)?, None);
-        Ok(Arc::new(FittedFlow { info, settings, net, best_step, flow, facts, direct }))
+        let (info, settings) = (&INFO, write_settings(settings)?);
+        let density = LearnedFlow { flow, direct: None };
+        Ok(Arc::new(FittedNetwork { info, settings, net, best_step, facts, density }))
     }
 }
 

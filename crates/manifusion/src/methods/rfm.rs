@@ -9,8 +9,9 @@
 use std::sync::Arc;
 
 use super::network::{
-    FittedFlow, NetChoices, NetFacts, NetworkChoices, NetworkMethod, NetworkSettings, OfMethod,
-    PRESET, Preset, Recipe, Scales, TrainingChoices, smallest_time, training, unsupported,
+    FittedNetwork, LearnedFlow, NetChoices, NetFacts, NetworkChoices, NetworkMethod,
+    NetworkSettings, OfMethod, PRESET, Preset, Recipe, Scales, TrainingChoices, smallest_time,
+    training, unsupported,
 };
 use super::references::RFM;
 use super::settings::{named, settings};
@@ -187,8 +188,9 @@ impl Recipe for RfmRecipe {
             t_end: Some(END),
             ..ModelFacts::default()
         };
-        let (info, settings, direct) = (&INFO, write_settings(settings)?, None);
-        Ok(Arc::new(FittedFlow { info, settings, net, best_step, flow, facts, direct }))
+        let (info, settings) = (&INFO, write_settings(settings)?);
+        let density = LearnedFlow { flow, direct: None };
+        Ok(Arc::new(FittedNetwork { info, settings, net, best_step, facts, density }))
     }
 }
 

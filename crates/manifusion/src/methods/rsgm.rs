@@ -8,9 +8,9 @@
 use std::sync::Arc;
 
 use super::network::{
-    FittedDiffusion, NetChoices, NetFacts, NetworkChoices, NetworkMethod, NetworkSettings,
-    OfMethod, PRESET, Preset, Recipe, Scales, TrainingChoices, check_positive, smallest_time,
-    training, unsupported,
+    FittedNetwork, NetChoices, NetFacts, NetworkChoices, NetworkMethod, NetworkSettings, OfMethod,
+    PRESET, Preset, Recipe, Scales, TrainingChoices, check_positive, smallest_time, training,
+    unsupported,
 };
 use super::rdm::{forgetting_rate, proposal_curve};
 use super::references::RSGM;
@@ -290,8 +290,8 @@ impl Recipe for RsgmRecipe {
             t_end: Some(model.t_end()),
             ..ModelFacts::default()
         };
-        let (info, diffusion, settings) = (&INFO, parts.assemble(), write_settings(settings)?);
-        Ok(Arc::new(FittedDiffusion { info, settings, net, best_step, diffusion, facts }))
+        let (info, density, settings) = (&INFO, parts.assemble(), write_settings(settings)?);
+        Ok(Arc::new(FittedNetwork { info, settings, net, best_step, facts, density }))
     }
 
     fn proposal(bound: &Bound) -> Vec<[f64; 2]> {

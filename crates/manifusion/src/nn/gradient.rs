@@ -60,6 +60,15 @@ impl<F: Fn(ShardValues<'_>, ShardCotangents<'_>) + Sync> RowLoss for F {
     }
 }
 
+/// A loss of any size behind a pointer.
+pub(crate) struct LossOf<'a, L: ?Sized>(pub(crate) &'a L);
+
+impl<L: RowLoss + ?Sized> RowLoss for LossOf<'_, L> {
+    fn eval(&self, values: ShardValues<'_>, cotangents: ShardCotangents<'_>) {
+        self.0.eval(values, cotangents);
+    }
+}
+
 /// Where the gradient of the summed loss with respect to the inputs goes.
 #[derive(Debug)]
 pub struct InputGradient<'a> {
@@ -152,10 +161,10 @@ fn gcd(a: usize, b: usize) -> usize {
 }
 
 /// The sum of the rows' losses; its gradient is in the workspace.
-pub(crate) fn loss_gradient<T: Real, L: RowLoss + ?Sized>(
+pub(crate) fn loss_gradient<T: Real>(
     core: &Core<T>,
     input: ShardInput<'_>,
-    loss: &L,
+    loss: &dyn RowLoss,
     workspace: &mut TrainWorkspace<T>,
     losses: &mut [f64],
     mut input_grad: Option<InputGradient<'_>>,
@@ -184,7 +193,7 @@ pub(crate) fn loss_gradient<T: Real, L: RowLoss + ?Sized>(
         for task in &*tasks {
             copy_out(task, &input, losses, input_grad.as_mut());
         }
-        let rows = weights::Rows { core, input: &input, shards: &workspace.shards, tasks };
+        let rows = weights::Activations { core, input: &input, shards: &workspace.shards, tasks };
         let (grad, scratch) = (&mut workspace.grad, &mut workspace.scratch);
         weights::add_parameter_gradient(rows, grad, first == 0, scratch);
         first = end;
@@ -193,10 +202,10 @@ pub(crate) fn loss_gradient<T: Real, L: RowLoss + ?Sized>(
 }
 
 /// Rows forward, their losses, and back.
-fn run_rows<T: Real, L: RowLoss + ?Sized>(
+fn run_rows<T: Real>(
     core: &Core<T>,
     input: &ShardInput<'_>,
-    loss: &L,
+    loss: &dyn RowLoss,
     stack: Stack,
     buffers: &mut TrainBuffers<T>,
     by_input: bool,
@@ -249,8 +258,8 @@ fn copy_out<T: Real>(
 }
 
 /// The losses of rows and their derivatives, from their values and tangents.
-fn row_losses<L: RowLoss + ?Sized>(
-    loss: &L,
+fn row_losses(
+    loss: &dyn RowLoss,
     input: &ShardInput<'_>,
     a: &[f64],
     jvp: &[f64],

@@ -33,9 +33,9 @@ impl<T: Real> Scratch<T> {
     }
 }
 
-/// What all threads read.
+/// What all threads read: rows that were taken forward and back.
 #[derive(Clone, Copy)]
-pub(crate) struct Rows<'a, T> {
+pub(crate) struct Activations<'a, T> {
     pub(crate) core: &'a Core<T>,
     pub(crate) input: &'a ShardInput<'a>,
     pub(crate) shards: &'a [Shard],
@@ -45,7 +45,7 @@ pub(crate) struct Rows<'a, T> {
 /// Adds the gradient of these rows to `grad`, or overwrites it if `fresh`; on as many threads as
 /// there is scratch.
 pub(crate) fn add_parameter_gradient<T: Real>(
-    rows: Rows<'_, T>,
+    rows: Activations<'_, T>,
     grad: &mut [T],
     fresh: bool,
     scratch: &mut [Scratch<T>],
@@ -53,7 +53,12 @@ pub(crate) fn add_parameter_gradient<T: Real>(
     run(rows, Parts::all(rows.core, grad), fresh, scratch);
 }
 
-fn run<T: Real>(rows: Rows<'_, T>, parts: Parts<'_, T>, fresh: bool, scratch: &mut [Scratch<T>]) {
+fn run<T: Real>(
+    rows: Activations<'_, T>,
+    parts: Parts<'_, T>,
+    fresh: bool,
+    scratch: &mut [Scratch<T>],
+) {
     if let [scratch] = scratch {
         for part in parts.0 {
             part.add(rows, fresh, scratch);
@@ -118,7 +123,7 @@ impl<'a, T: Real> Parts<'a, T> {
     }
 
     /// Two parts, of which the first has about this share of the work.
-    fn split(self, rows: Rows<'_, T>, share: f64) -> (Self, Self) {
+    fn split(self, rows: Activations<'_, T>, share: f64) -> (Self, Self) {
         let cost = |part: &Part<'_, T>| part.units(rows.core) as f64 * part.unit_cost(rows);
         let mut left = share * self.0.iter().map(cost).sum::<f64>();
         let (mut before, mut after) = (SmallVec::new(), SmallVec::new());
@@ -151,7 +156,7 @@ impl<T: Real> Part<'_, T> {
     }
 
     /// The work of a unit for one point, in multiply-adds of a matrix product.
-    fn unit_cost(&self, rows: Rows<'_, T>) -> f64 {
+    fn unit_cost(&self, rows: Activations<'_, T>) -> f64 {
         /// Sums of single numbers take about as long as so many in a product.
         const SCALAR: usize = 16;
         let (core, stacked) = (rows.core, 1 + rows.input.per_row);
@@ -196,7 +201,7 @@ impl<T: Real> Part<'_, T> {
         }
     }
 
-    fn add(self, rows: Rows<'_, T>, fresh: bool, scratch: &mut Scratch<T>) {
+    fn add(self, rows: Activations<'_, T>, fresh: bool, scratch: &mut Scratch<T>) {
         match self {
             Self::Layer(mut part) => {
                 for (i, shard) in rows.shards.iter().enumerate() {
@@ -221,7 +226,13 @@ impl<T: Real> Part<'_, T> {
 }
 
 impl<T: Real> LayerPart<'_, T> {
-    fn add(&mut self, rows: Rows<'_, T>, shard: &Shard, fresh: bool, scratch: &mut Scratch<T>) {
+    fn add(
+        &mut self,
+        rows: Activations<'_, T>,
+        shard: &Shard,
+        fresh: bool,
+        scratch: &mut Scratch<T>,
+    ) {
         let (layer, stack) = (self.layer, shard.stack);
         let packed = &rows.core.packed.layers[layer];
         let tasks = &rows.tasks[shard.tasks.clone()];
@@ -286,18 +297,20 @@ fn join<'a, T: Real>(
     }
 }
 
-/// `g ← [g] + Σ_r z[r, ·]` over the value rows.
+/// `g ← [g] + Σ_r z[r, ·]` over the value rows of a shard, block by block.
 fn add_bias<T: Real>(tasks: &[RowTask<T>], layer: usize, g: &mut [T], fresh: bool) {
     for (q, target) in g.chunks_mut(LANES).enumerate() {
+        let mut total = Line::ZERO;
         for block in 0..tasks[0].stack.block_count() {
             let mut sum = Line::ZERO;
             for task in tasks {
                 let lines = &cotangents(&task.buffers, layer)[task.stack.panel(q)];
                 add_columns(&mut sum, &lines[task.stack.block(block).values]);
             }
-            for (g, sum) in target.iter_mut().zip(sum.0) {
-                *g = if fresh && block == 0 { sum } else { *g + sum };
-            }
+            add_columns(&mut total, &[sum]);
+        }
+        for (g, total) in target.iter_mut().zip(total.0) {
+            *g = if fresh { total } else { *g + total };
         }
     }
 }
@@ -314,7 +327,7 @@ fn points<T: Real>(tasks: &[RowTask<T>]) -> impl Iterator<Item = (&RowTask<T>, u
 
 /// With y = (u + shift)·scale: the shift's gradient is ȳ·scale, the log-scale's ȳ·y + Σ_j ẏ̄_j·ẏ_j.
 fn add_actnorm<T: Real>(
-    rows: Rows<'_, T>,
+    rows: Activations<'_, T>,
     shard: &Shard,
     g: &mut [T],
     fresh: bool,
@@ -348,7 +361,7 @@ fn add_actnorm<T: Real>(
 }
 
 fn add_tables<T: Real>(
-    rows: Rows<'_, T>,
+    rows: Activations<'_, T>,
     shard: &Shard,
     first: usize,
     g: &mut [T],

@@ -19,7 +19,7 @@ use pulp::{Simd, WithSimd};
 use std::ops::Range;
 
 use super::weight_gradient::{TakeRow, add_line, product};
-use super::{LANES, Line, Sink, multiply_into};
+use super::{LANES, Line, Sink, multiply_into, registers};
 use crate::nn::real::Real;
 
 /// Two ranges of rows of equal length that form the halves of a product.
@@ -108,7 +108,7 @@ impl<T: Real> WithSimd for QuadrantSums<'_, T> {
             for r in 0..rows {
                 let [a11, a12] = [&a11[r], &a12[r]].map(|a| T::vectors::<S>(&a.0));
                 let [a21, a22] = [&a21[r], &a22[r]].map(|a| T::vectors::<S>(&a.0));
-                for v in 0..LANES / T::lanes::<S>() {
+                for v in 0..const { registers::<T, S>() } {
                     let sum = T::plus(simd, a21[v], a22[v]);
                     let less = T::minus(simd, sum, a11[v]);
                     T::vectors_mut::<S>(&mut s1[r].0)[v] = sum;
@@ -159,7 +159,7 @@ impl<T: Real> WithSimd for WeightSums<'_, T> {
         for k in 0..depth {
             let [b11, b12] = [&b11[k], &b12[k]].map(|b| T::vectors::<S>(&b.0));
             let [b21, b22] = [&b21[k], &b22[k]].map(|b| T::vectors::<S>(&b.0));
-            for v in 0..LANES / T::lanes::<S>() {
+            for v in 0..const { registers::<T, S>() } {
                 let difference = T::minus(simd, b12[v], b11[v]);
                 let rest = T::minus(simd, b22[v], difference);
                 T::vectors_mut::<S>(&mut t1[k].0)[v] = difference;
