@@ -1,6 +1,6 @@
 //! The reverse pass of rows that one thread takes through the network: cotangents of every layer's
 //! product, and the gradient of the inputs if asked. What they make of the parameters is
-//! `weights`.
+//! `weights`, on the way where one thread has the whole shard.
 
 use super::core::Core;
 use super::features::PlaceGradient;
@@ -11,6 +11,7 @@ use super::output::{scale_time_gradient, write_cotangents};
 use super::product::Operand;
 use super::real::Real;
 use super::shard::{Block, ShardInput, Stack};
+use super::weights::LayerGradients;
 
 /// Replaces what the forward pass kept of each layer by the cotangents of its product, those of the
 /// loss ⟨ā, a⟩ + ⟨ǡ, ȧ⟩ whose ā and ǡ are in `buffers`.
@@ -20,29 +21,37 @@ pub(crate) fn reverse<T: Real>(
     stack: Stack,
     buffers: &mut TrainBuffers<T>,
     by_input: bool,
+    mut gradient: Option<LayerGradients<'_, T>>,
 ) {
     let (n, k, m) = (input.rows(), input.per_row, input.dim);
     let (a_bar, jvp_bar) = (&buffers.a_bar[..n * m], &buffers.jvp_bar[..n * k * m]);
     write_cotangents(core.config.output_scale, input, stack, a_bar, jvp_bar, &mut buffers.out);
     for l in (1..=core.config.depth).rev() {
-        reverse_layer(core, l, stack, buffers);
+        reverse_layer(core, l, stack, buffers, gradient.as_mut());
     }
-    if core.config.actnorm || core.config.grid.is_some() || by_input {
-        input_cotangents(core, stack, buffers);
-    }
+    reverse_first(core, stack, buffers, gradient.as_mut(), by_input);
     if by_input {
         reverse_input(core, input, stack, buffers);
     }
 }
 
 /// The cotangents of layer `l − 1`'s product from those of layer `l`'s.
-fn reverse_layer<T: Real>(core: &Core<T>, l: usize, stack: Stack, buffers: &mut TrainBuffers<T>) {
+fn reverse_layer<T: Real>(
+    core: &Core<T>,
+    l: usize,
+    stack: Stack,
+    buffers: &mut TrainBuffers<T>,
+    gradient: Option<&mut LayerGradients<'_, T>>,
+) {
     let layer = &core.packed.layers[l];
     let TrainBuffers { hidden, out, bar, skip_bar, sums, .. } = buffers;
     let (before, after) = hidden.split_at_mut(l);
     let from = after.first().map_or(&*out, |kept| &kept.z);
     let kept = &mut before[l - 1];
     let operand = Operand::new(from, stack, &layer.backward, sums);
+    if let Some(gradient) = gradient {
+        gradient.add(core, l, &operand, &kept.h);
+    }
     operand.multiply(&layer.backward, bar, |panel, bar| {
         let place = stack.panel(panel);
         if core.config.residual {
@@ -60,13 +69,28 @@ fn reverse_layer<T: Real>(core: &Core<T>, l: usize, stack: Stack, buffers: &mut 
     });
 }
 
-/// Cotangents of the first layer's inputs, in `buffers.bar`.
-fn input_cotangents<T: Real>(core: &Core<T>, stack: Stack, buffers: &mut TrainBuffers<T>) {
+/// Cotangents of the first layer's inputs, in `buffers.bar`, where they are needed.
+fn reverse_first<T: Real>(
+    core: &Core<T>,
+    stack: Stack,
+    buffers: &mut TrainBuffers<T>,
+    gradient: Option<&mut LayerGradients<'_, T>>,
+    by_input: bool,
+) {
+    let is_needed = core.config.actnorm || core.config.grid.is_some() || by_input;
+    if gradient.is_none() && !is_needed {
+        return;
+    }
     let layer = &core.packed.layers[0];
-    let TrainBuffers { hidden, out, bar, sums, .. } = buffers;
+    let TrainBuffers { input, hidden, out, bar, sums, .. } = buffers;
     let from = hidden.first().map_or(&*out, |kept| &kept.z);
     let operand = Operand::new(from, stack, &layer.backward, sums);
-    operand.multiply(&layer.backward, bar, |_, _| {});
+    if let Some(gradient) = gradient {
+        gradient.add(core, 0, &operand, input);
+    }
+    if is_needed {
+        operand.multiply(&layer.backward, bar, |_, _| {});
+    }
 }
 
 /// Back through ActNorm and the features, one point at a time.

@@ -1,10 +1,11 @@
 //! Loss and gradient of a batch.
 //!
-//! The batch is cut into shards (see `shard`), and these into as many tasks as there are threads.
-//! Threads take the rows of their tasks forward and back, then they share the gradient of the
-//! parameters (`weights`), which are sums over the rows of each shard, and over shards, in the
-//! order of the batch. A row's activations and cotangents depend on the row that it is paired
-//! with, which the shard decides, and on no other. So threads only decide who does what.
+//! A batch has two halves with a gradient each, which are summed in the end, and a half is cut into
+//! shards (see `shard`), whose gradients are added one after the other. All of this depends on the
+//! batch alone, and so does the row that a row is paired with. Threads only decide who does what:
+//! up to two threads take a half each, shard by shard. More of them share a half: they cut
+//! its shards into tasks, take the rows of these forward and back, and then share the
+//! gradient by parameters (`weights`).
 
 use rayon::prelude::*;
 
@@ -13,9 +14,9 @@ use super::backward::reverse;
 use super::core::Core;
 use super::forward::{EvalBuffers, TrainBuffers, evaluate, forward_and_keep};
 use super::real::Real;
-use super::shard::{ShardInput, Stack, TRAIN_ROWS, shard_points};
+use super::shard::{ShardInput, Stack, TRAIN_ROWS, half_points, shard_points};
 use super::task::{BadLoss, RowTask, Shard};
-use super::weights::{self, Scratch};
+use super::weights::{self, LayerGradients, Scratch};
 
 /// What a network says about consecutive rows of a batch.
 #[derive(Clone, Copy, Debug)]
@@ -88,58 +89,159 @@ pub struct InputGradient<'a> {
 #[derive(Clone, Debug)]
 pub struct TrainWorkspace<T> {
     partitions: usize,
+    halves: [Half<T>; 2],
+}
+
+/// The gradient of one half of a batch, and buffers.
+#[derive(Clone, Debug)]
+struct Half<T> {
     grad: Vec<T>,
     shards: Vec<Shard>,
     tasks: Vec<RowTask<T>>,
     scratch: Vec<Scratch<T>>,
+    error: Option<BadLoss>,
 }
 
 impl<T: Real> TrainWorkspace<T> {
     pub(crate) fn for_core(core: &Core<T>, partitions: usize) -> Self {
-        Self {
-            partitions: partitions.max(1),
+        let half = Half {
             grad: vec![T::ZERO; core.params.len()],
             shards: Vec::new(),
             tasks: Vec::new(),
             scratch: Vec::new(),
-        }
+            error: None,
+        };
+        Self { partitions: partitions.max(1), halves: [half.clone(), half] }
     }
 
     /// The gradient of the last call, in the parameters' layout.
     pub fn gradient(&self) -> &[T] {
-        &self.grad
+        &self.halves[0].grad
     }
 
     /// The gradient of the last call, to be clipped or changed.
     pub fn gradient_mut(&mut self) -> &mut [T] {
-        &mut self.grad
+        &mut self.halves[0].grad
+    }
+}
+
+/// What does not change from row to row.
+struct Job<'a, T> {
+    core: &'a Core<T>,
+    loss: &'a dyn RowLoss,
+    /// Points of a shard.
+    points: usize,
+    /// Tasks that the rows of a half that are worked on at once are cut into.
+    team: usize,
+}
+
+/// Consecutive rows with their outputs.
+struct Slice<'a> {
+    input: ShardInput<'a>,
+    losses: &'a mut [f64],
+    grad: Option<InputGradient<'a>>,
+}
+
+impl<'a> Slice<'a> {
+    fn split_at(self, row: usize) -> (Self, Self) {
+        let (m, k) = (self.input.dim, self.input.per_row);
+        let (before, after) = self.input.split_at(row);
+        let (l0, l1) = self.losses.split_at_mut(row);
+        let (g0, g1) = match self.grad {
+            None => (None, None),
+            Some(InputGradient { x, s, e }) => {
+                let (x0, x1) = x.split_at_mut(row * m);
+                let (s0, s1) = s.split_at_mut(row);
+                let (e0, e1) = e.split_at_mut(row * k * m);
+                (
+                    Some(InputGradient { x: x0, s: s0, e: e0 }),
+                    Some(InputGradient { x: x1, s: s1, e: e1 }),
+                )
+            }
+        };
+        (
+            Slice { input: before, losses: l0, grad: g0 },
+            Slice { input: after, losses: l1, grad: g1 },
+        )
+    }
+}
+
+impl<T: Real> Half<T> {
+    fn run(&mut self, job: &Job<'_, T>, slice: Slice<'_>) {
+        self.scratch.resize_with(job.team, Scratch::new);
+        self.error =
+            if job.team == 1 { self.alone(job, slice) } else { self.shared(job, slice) }.err();
     }
 
-    /// Cuts the rows from `first` on into shards, as many as there are threads, and these into
+    /// One thread, shard by shard: the gradient of a layer is formed while its cotangents are in
+    /// the cache.
+    fn alone(&mut self, job: &Job<'_, T>, mut slice: Slice<'_>) -> Result<(), BadLoss> {
+        let (input, by_input) = (slice.input, slice.grad.is_some());
+        let mut first = 0;
+        while first < input.rows() {
+            let fresh = first == 0;
+            let (end, count) = self.plan(job, &input, first);
+            debug_assert_eq!(count, 1);
+            let (task, scratch) = (&mut self.tasks[0], &mut self.scratch[0]);
+            let (grad, sums) = (&mut self.grad[..], &mut scratch.sums[0]);
+            let gradient = Some(LayerGradients { grad, fresh, sums });
+            let (rows, stack) = (task.input(&input), task.stack);
+            run_rows(job.core, &rows, job.loss, stack, &mut task.buffers, by_input, gradient)?;
+            copy_out(task, &input, slice.losses, slice.grad.as_mut());
+            let (shards, tasks) = (&self.shards[..], &self.tasks[..1]);
+            let rows = weights::Activations { core: job.core, input: &input, shards, tasks };
+            weights::add_input_gradient(rows, &mut self.grad, fresh, scratch);
+            first = end;
+        }
+        Ok(())
+    }
+
+    /// Several threads: as many shards at a time, cut into tasks.
+    fn shared(&mut self, job: &Job<'_, T>, mut slice: Slice<'_>) -> Result<(), BadLoss> {
+        let (input, by_input) = (slice.input, slice.grad.is_some());
+        let mut first = 0;
+        while first < input.rows() {
+            let (end, count) = self.plan(job, &input, first);
+            let tasks = &mut self.tasks[..count];
+            tasks.par_iter_mut().with_max_len(1).for_each(|task| {
+                let (rows, buffers) = (task.input(&input), &mut task.buffers);
+                let result =
+                    run_rows(job.core, &rows, job.loss, task.stack, buffers, by_input, None);
+                task.error = result.err();
+            });
+            let errors = tasks.iter_mut().filter_map(|task| task.error.take());
+            if let Some(bad) = errors.min_by_key(BadLoss::order) {
+                return Err(bad);
+            }
+            for task in &*tasks {
+                copy_out(task, &input, slice.losses, slice.grad.as_mut());
+            }
+            let shards = &self.shards;
+            let rows = weights::Activations { core: job.core, input: &input, shards, tasks };
+            weights::add_parameter_gradient(rows, &mut self.grad, first == 0, &mut self.scratch);
+            first = end;
+        }
+        Ok(())
+    }
+
+    /// Cuts the rows from `first` on into shards, as many as the team has threads, and these into
     /// tasks; returns the row after them and the number of tasks.
-    fn plan(
-        &mut self,
-        core: &Core<T>,
-        input: &ShardInput<'_>,
-        first: usize,
-        threads: usize,
-    ) -> (usize, usize) {
+    fn plan(&mut self, job: &Job<'_, T>, input: &ShardInput<'_>, first: usize) -> (usize, usize) {
         let (rows, k) = (input.rows(), input.per_row);
-        let points = shard_points(rows, k, TRAIN_ROWS);
-        let count = (rows - first).div_ceil(points).min(threads);
+        let count = (rows - first).div_ceil(job.points).min(job.team);
         // The smallest number of equal tasks that all threads get equally many of.
-        let tasks_per_shard = threads / gcd(threads, count);
+        let tasks_per_shard = job.team / gcd(job.team, count);
         self.shards.clear();
         let (mut row, mut tasks) = (first, 0);
         for _ in 0..count {
-            let points = points.min(rows - row);
+            let points = job.points.min(rows - row);
             let stack = Stack::training(points, k);
             let block = stack.block_points();
             let cuts = tasks_per_shard.min(block / TASK_POINTS).max(1);
             for cut in 0..cuts {
                 let (from, to) = (cut * block / cuts, (cut + 1) * block / cuts);
                 if self.tasks.len() == tasks {
-                    self.tasks.push(RowTask::new(core.config.depth));
+                    self.tasks.push(RowTask::new(job.core.config.depth));
                 }
                 let task = &mut self.tasks[tasks];
                 task.stack = stack.with_block_points(to - from);
@@ -167,38 +269,47 @@ pub(crate) fn loss_gradient<T: Real>(
     loss: &dyn RowLoss,
     workspace: &mut TrainWorkspace<T>,
     losses: &mut [f64],
-    mut input_grad: Option<InputGradient<'_>>,
+    input_grad: Option<InputGradient<'_>>,
 ) -> Result<f64, NnError> {
     let threads = workspace.partitions.min(rayon::current_num_threads());
-    workspace.scratch.resize_with(threads, Scratch::new);
-    if input.rows() == 0 {
-        workspace.grad.fill(T::ZERO);
+    // Both halves get as many tasks; an odd number of threads takes each of them by all.
+    let team = threads / gcd(threads, 2);
+    let rows = input.rows();
+    let points = shard_points(rows, input.per_row, TRAIN_ROWS);
+    let job = Job { core, loss, points, team };
+    let cut = half_points(rows).min(rows);
+    let slice = Slice { input, losses: &mut *losses, grad: input_grad };
+    let (before, after) = slice.split_at(cut);
+    let [first, second] = &mut workspace.halves;
+    if threads == 1 || cut == rows {
+        first.run(&job, before);
+        second.run(&job, after);
+    } else {
+        rayon::join(|| first.run(&job, before), || second.run(&job, after));
     }
-    let mut first = 0;
-    while first < input.rows() {
-        let (end, count) = workspace.plan(core, &input, first, threads);
-        let tasks = &mut workspace.tasks[..count];
-        let by_input = input_grad.is_some();
-        tasks.par_iter_mut().with_max_len(1).for_each(|task| {
-            task.error =
-                run_rows(core, &task.input(&input), loss, task.stack, &mut task.buffers, by_input)
-                    .err();
-        });
-        // The first row, and one that is wrong alone before one of a pair that is.
-        let errors = tasks.iter_mut().filter_map(|task| task.error.take());
-        if let Some(bad) = errors.min_by_key(|bad| (bad.in_pair, bad.row)) {
-            let BadLoss { row, s, value, .. } = bad;
-            return Err(NnError::NotFinite { row, s, quantity: "loss", value });
-        }
-        for task in &*tasks {
-            copy_out(task, &input, losses, input_grad.as_mut());
-        }
-        let rows = weights::Activations { core, input: &input, shards: &workspace.shards, tasks };
-        let (grad, scratch) = (&mut workspace.grad, &mut workspace.scratch);
-        weights::add_parameter_gradient(rows, grad, first == 0, scratch);
-        first = end;
+    let errors = [first.error.take(), second.error.take()];
+    if let Some(bad) = errors.into_iter().flatten().min_by_key(BadLoss::order) {
+        let BadLoss { row, s, value, .. } = bad;
+        return Err(NnError::NotFinite { row, s, quantity: "loss", value });
+    }
+    match rows {
+        0 => first.grad.fill(T::ZERO),
+        rows if rows > cut => add_gradients(&mut first.grad, &second.grad),
+        _ => {}
     }
     Ok(losses.iter().sum())
+}
+
+/// Parameters that one task adds up.
+const SUM_BLOCK: usize = 1 << 15;
+
+/// `sum ← sum + other`.
+fn add_gradients<T: Real>(sum: &mut [T], other: &[T]) {
+    sum.par_chunks_mut(SUM_BLOCK).zip(other.par_chunks(SUM_BLOCK)).for_each(|(sum, other)| {
+        for (sum, g) in sum.iter_mut().zip(other) {
+            *sum += *g;
+        }
+    });
 }
 
 /// Rows forward, their losses, and back.
@@ -209,6 +320,7 @@ fn run_rows<T: Real>(
     stack: Stack,
     buffers: &mut TrainBuffers<T>,
     by_input: bool,
+    gradient: Option<LayerGradients<'_, T>>,
 ) -> Result<(), BadLoss> {
     let (n, k, m) = (input.rows(), input.per_row, input.dim);
     buffers.grow(core, input, stack);
@@ -229,11 +341,11 @@ fn run_rows<T: Real>(
         let (s, in_pair) = (input.s(row), alone.is_none());
         return Err(BadLoss { row: input.batch_row(row), s, value, in_pair });
     }
-    reverse(core, input, stack, buffers, by_input);
+    reverse(core, input, stack, buffers, by_input, gradient);
     Ok(())
 }
 
-/// Losses and gradients by the inputs to their places in the batch.
+/// Losses and gradients by the inputs to their places beside the rows `all`.
 fn copy_out<T: Real>(
     task: &RowTask<T>,
     all: &ShardInput<'_>,
@@ -243,7 +355,7 @@ fn copy_out<T: Real>(
     let (input, buffers) = (task.input(all), &task.buffers);
     let copy = |to: &mut [f64], from: &[f64], width: usize| {
         for run in input.runs().into_iter().filter(|run| !run.is_empty()) {
-            let at = input.batch_row(run.start) * width;
+            let at = (input.batch_row(run.start) - all.first_row) * width;
             let from = &from[run.start * width..run.end * width];
             to[at..at + from.len()].copy_from_slice(from);
         }

@@ -116,6 +116,47 @@ impl<'a, T: Real> Operand<'a, T> {
         }
     }
 
+    /// Its rows, stacked in this shape.
+    pub(crate) fn rows(&self) -> (Stack, &'a [Line<T>]) {
+        (self.stack, self.lines)
+    }
+
+    /// `g ← [g] + hᵀ·self` over all stacked rows, for some rows of a row-major gradient: those of
+    /// the panels of `h`, in two halves if this operand is multiplied by Strassen–Winograd, else
+    /// all in the first. `sums` is scratch.
+    pub(crate) fn add_gradient(
+        &self,
+        h: HalvedColumns<'_, T>,
+        sums: &mut [Line<T>],
+        g: [&mut [T]; 2],
+        fresh: bool,
+    ) {
+        let (stack, outputs) = (self.stack, self.columns);
+        let [top, bottom] = g;
+        let mut fresh = fresh;
+        let pair = self.strassen.map(|z| {
+            let h = quadrants(h, stack, z.pair, Order::Transposed, sums);
+            add_strassen_gradient(h, z, [&mut *top, &mut *bottom], fresh);
+            fresh = false;
+            z.pair
+        });
+        for rows in stack.unpaired(pair) {
+            if rows.is_empty() {
+                continue;
+            }
+            for (first, g) in [(0, &mut *top), (h.second, &mut *bottom)] {
+                for (p, g) in g.chunks_mut(LANES * outputs).enumerate() {
+                    let h = &h.lines[stack.panel(first + p)][rows.clone()];
+                    for q in 0..panels(outputs) {
+                        let z = &self.lines[stack.panel(q)][rows.clone()];
+                        add_weight_gradient(h, z, g, outputs, q * LANES, fresh);
+                    }
+                }
+            }
+            fresh = false;
+        }
+    }
+
     /// The rows that are not paired, for one panel.
     fn multiply_rows(&self, b: &PackedMatrix<T>, panel: usize, c: &mut [Line<T>]) {
         let next = b.panel((panel + 1) % b.panels());
@@ -126,46 +167,6 @@ impl<'a, T: Real> Operand<'a, T> {
                 multiply_panel(a, stride, self.columns, b.panel(panel), next, &mut c[rows]);
             }
         }
-    }
-}
-
-/// `g ← [g] + hᵀ·z` over all stacked rows, for some rows of a row-major gradient: those of the
-/// panels of `h`, in two halves if `strassen`, else all in the first. `outputs` are the columns
-/// of z; `sums` is scratch.
-pub(crate) fn add_gradient<T: Real>(
-    h: HalvedColumns<'_, T>,
-    z: &[Line<T>],
-    outputs: usize,
-    stack: Stack,
-    strassen: bool,
-    sums: &mut [Vec<Line<T>>; 2],
-    g: [&mut [T]; 2],
-    fresh: bool,
-) {
-    let mut fresh = fresh;
-    let [top, bottom] = g;
-    let pair = stack.pair().filter(|_| strassen);
-    if let Some(pair) = pair {
-        let [h_sums, z_sums] = sums;
-        let h = quadrants(h, stack, pair, Order::Transposed, h_sums);
-        let z = quadrants(HalvedColumns::whole(z, outputs), stack, pair, Order::Rows, z_sums);
-        add_strassen_gradient(h, z, [&mut *top, &mut *bottom], fresh);
-        fresh = false;
-    }
-    for rows in stack.unpaired(pair) {
-        if rows.is_empty() {
-            continue;
-        }
-        for (first, g) in [(0, &mut *top), (h.second, &mut *bottom)] {
-            for (p, g) in g.chunks_mut(LANES * outputs).enumerate() {
-                let h = &h.lines[stack.panel(first + p)][rows.clone()];
-                for q in 0..panels(outputs) {
-                    let z = &z[stack.panel(q)][rows.clone()];
-                    add_weight_gradient(h, z, g, outputs, q * LANES, fresh);
-                }
-            }
-        }
-        fresh = false;
     }
 }
 

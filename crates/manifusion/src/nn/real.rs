@@ -8,6 +8,7 @@ use super::activation::VectorMath;
 
 /// The passes of a network for one scalar type. As functions of a type they are compiled here, once;
 /// generic ones would be compiled again, for every instruction set, by each crate that calls them.
+#[expect(private_interfaces, reason = "the trait cannot be named outside of the crate")]
 pub(crate) mod passes {
     use super::super::core::Core;
     use super::super::error::NnError;

@@ -297,11 +297,16 @@ pub(crate) const EVAL_ROWS: usize = 384;
 /// one thread: 104 ms; 288 rows gave 107).
 pub(crate) const TRAIN_ROWS: usize = 400;
 
-/// Points of a shard if a batch is cut evenly into at least two with at most so many stacked rows
-/// each. It depends on the batch alone, never on the number of threads, so that sums over shards
+/// Points of the first half of a batch.
+pub(crate) fn half_points(points: usize) -> usize {
+    points.div_ceil(2).next_multiple_of(2).max(1)
+}
+
+/// Points of a shard if each half of a batch is cut evenly into shards of at most so many stacked
+/// rows. It depends on the batch alone, never on the number of threads, so that sums over shards
 /// are formed in the same order everywhere.
 pub(crate) fn shard_points(points: usize, per_row: usize, stacked: usize) -> usize {
-    let half = points.div_ceil(2).next_multiple_of(2).max(1);
+    let half = half_points(points);
     let target = (stacked / (1 + per_row)).max(1);
     half.div_ceil(half.div_ceil(target)).next_multiple_of(2)
 }

@@ -47,3 +47,11 @@ pub(crate) struct BadLoss {
     /// Whether the row's loss is finite if it is not paired.
     pub(crate) in_pair: bool,
 }
+
+impl BadLoss {
+    /// What decides which of several is reported: the first row, and one that is wrong alone before
+    /// one of a pair that is.
+    pub(crate) fn order(&self) -> (bool, usize) {
+        (self.in_pair, self.row)
+    }
+}

@@ -1,8 +1,7 @@
-//! The gradient of all parameters from the activations and cotangents of a batch's rows.
+//! The gradient of all parameters from the activations and cotangents of rows.
 //!
-//! Threads share it by parameters, not by rows: each entry is the sum over all rows in the order of
-//! the batch, whoever forms it. So there is one gradient, nothing has to be summed afterwards, and
-//! the number of threads changes no bit.
+//! Threads that work on the same shards share it by parameters, not by rows: each entry is the sum
+//! over the rows of a shard, in order, and then over shards, whoever forms it.
 
 use smallvec::SmallVec;
 use std::ops::Range;
@@ -11,7 +10,7 @@ use super::backward::{gather, scale_cotangents};
 use super::core::Core;
 use super::forward::{TrainBuffers, grow};
 use super::matmul::{LANES, Line, add_columns, panels};
-use super::product::{HalvedColumns, add_gradient};
+use super::product::{HalvedColumns, Operand};
 use super::real::Real;
 use super::shard::{ShardInput, Stack};
 use super::task::{RowTask, Shard};
@@ -22,7 +21,7 @@ pub(crate) struct Scratch<T> {
     /// Matrices of a shard that was cut into several tasks.
     joined: [Vec<Line<T>>; 2],
     /// Sums of quadrants of h and z.
-    sums: [Vec<Line<T>>; 2],
+    pub(crate) sums: [Vec<Line<T>>; 2],
     rows: Vec<T>,
 }
 
@@ -51,6 +50,20 @@ pub(crate) fn add_parameter_gradient<T: Real>(
     scratch: &mut [Scratch<T>],
 ) {
     run(rows, Parts::all(rows.core, grad), fresh, scratch);
+}
+
+/// The same for what is not a layer: ActNorm and the tables of grids.
+pub(crate) fn add_input_gradient<T: Real>(
+    rows: Activations<'_, T>,
+    grad: &mut [T],
+    fresh: bool,
+    scratch: &mut Scratch<T>,
+) {
+    for part in Parts::all(rows.core, grad).0 {
+        if !matches!(part, Part::Layer(_)) {
+            part.add(rows, fresh, scratch);
+        }
+    }
 }
 
 fn run<T: Real>(
@@ -209,8 +222,11 @@ impl<T: Real> Part<'_, T> {
                 }
             }
             Self::ActNorm(numbers) => {
-                for (i, shard) in rows.shards.iter().enumerate() {
-                    add_actnorm(rows, shard, numbers, fresh && i == 0, &mut scratch.rows);
+                if fresh {
+                    numbers.fill(T::ZERO);
+                }
+                for shard in rows.shards {
+                    add_actnorm(rows, shard, numbers, &mut scratch.rows);
                 }
             }
             Self::Tables { first, numbers } => {
@@ -260,8 +276,11 @@ impl<T: Real> LayerPart<'_, T> {
         };
         let [top, bottom] = &mut self.weight;
         let weight = [&mut **top, &mut **bottom];
-        add_gradient(h, z, packed.outputs, stack, strassen, &mut scratch.sums, weight, fresh);
-        add_bias(tasks, layer, self.bias, fresh);
+        let [h_sums, z_sums] = &mut scratch.sums;
+        let operand = Operand::new(z, stack, &packed.backward, z_sums);
+        operand.add_gradient(h, h_sums, weight, fresh);
+        let rows = tasks.iter().map(|task| (task.stack, cotangents(&task.buffers, layer)));
+        add_bias(rows, self.bias, fresh);
     }
 }
 
@@ -297,21 +316,57 @@ fn join<'a, T: Real>(
     }
 }
 
-/// `g ← [g] + Σ_r z[r, ·]` over the value rows of a shard, block by block.
-fn add_bias<T: Real>(tasks: &[RowTask<T>], layer: usize, g: &mut [T], fresh: bool) {
+/// `g ← [g] + Σ_r z[r, ·]` over the value rows of a shard that was cut into tasks, first those of
+/// the first blocks, then those of the second.
+fn add_bias<'a, T: Real>(
+    tasks: impl Iterator<Item = (Stack, &'a [Line<T>])> + Clone,
+    g: &mut [T],
+    fresh: bool,
+) {
     for (q, target) in g.chunks_mut(LANES).enumerate() {
-        let mut total = Line::ZERO;
-        for block in 0..tasks[0].stack.block_count() {
-            let mut sum = Line::ZERO;
-            for task in tasks {
-                let lines = &cotangents(&task.buffers, layer)[task.stack.panel(q)];
-                add_columns(&mut sum, &lines[task.stack.block(block).values]);
+        let mut sums = [Line::ZERO; 2];
+        let mut blocks = 0;
+        for (stack, lines) in tasks.clone() {
+            blocks = stack.block_count();
+            for (sum, block) in sums.iter_mut().zip(stack.blocks()) {
+                add_columns(sum, &lines[stack.panel(q)][block.values]);
             }
-            add_columns(&mut total, &[sum]);
         }
-        for (g, total) in target.iter_mut().zip(total.0) {
-            *g = if fresh { total } else { *g + total };
+        for (block, sum) in sums[..blocks].iter().enumerate() {
+            for (g, sum) in target.iter_mut().zip(sum.0) {
+                *g = if fresh && block == 0 { sum } else { *g + sum };
+            }
         }
+    }
+}
+
+/// The gradient of layers on the way of a reverse pass, by the thread that has all rows of a shard:
+/// what [`add_parameter_gradient`] does of the layers, while cotangents are in the cache.
+pub(crate) struct LayerGradients<'a, T> {
+    pub(crate) grad: &'a mut [T],
+    pub(crate) fresh: bool,
+    /// For the sums of quadrants of a layer's inputs.
+    pub(crate) sums: &'a mut Vec<Line<T>>,
+}
+
+impl<T: Real> LayerGradients<'_, T> {
+    /// Adds that of layer `l` with the inputs `h`, from the cotangents of its product.
+    pub(crate) fn add(&mut self, core: &Core<T>, l: usize, z: &Operand<'_, T>, h: &[Line<T>]) {
+        let (weight, bias) = core.layout.layer(l);
+        let packed = &core.packed.layers[l];
+        let is_strassen = packed.backward.is_strassen();
+        let (stack, lines) = z.rows();
+        let cut = if is_strassen { weight.len() / 2 } else { weight.len() };
+        grow(
+            self.sums,
+            if is_strassen { stack.lines(panels(packed.inputs)) } else { 0 },
+            Line::ZERO,
+        );
+        let halves = self.grad[weight.range()].split_at_mut(cut);
+        let h = HalvedColumns::whole(h, packed.inputs);
+        z.add_gradient(h, self.sums, halves.into(), self.fresh);
+        let rows = std::iter::once((stack, lines));
+        add_bias(rows, &mut self.grad[bias.range()], self.fresh);
     }
 }
 
@@ -330,18 +385,15 @@ fn add_actnorm<T: Real>(
     rows: Activations<'_, T>,
     shard: &Shard,
     g: &mut [T],
-    fresh: bool,
     scratch: &mut Vec<T>,
 ) {
     let core = rows.core;
-    let (stride, width) = (core.input_stride(), g.len() / 2);
+    let stride = core.input_stride();
     let size = stride * (1 + rows.input.per_row);
-    grow(scratch, 2 * (size + stride), T::ZERO);
-    let (value, rest) = scratch.split_at_mut(size);
-    let (bar, rest) = rest.split_at_mut(size);
-    let sums = &mut rest[..2 * width];
-    sums.fill(T::ZERO);
-    let (shift, log_scale) = sums.split_at_mut(width);
+    grow(scratch, 2 * size, T::ZERO);
+    let (value, bar) = scratch.split_at_mut(size);
+    let bar = &mut bar[..size];
+    let (shift, log_scale) = g.split_at_mut(g.len() / 2);
     for (task, i) in points(&rows.tasks[shard.tasks.clone()]) {
         gather(&task.buffers.bar, task.stack, i, stride, bar);
         gather(&task.buffers.input, task.stack, i, stride, value);
@@ -354,9 +406,6 @@ fn add_actnorm<T: Real>(
         for (g, bar) in shift.iter_mut().zip(&*bar) {
             *g += *bar;
         }
-    }
-    for (g, sum) in g.iter_mut().zip(&*sums) {
-        *g = if fresh { *sum } else { *g + *sum };
     }
 }
 
