@@ -146,15 +146,12 @@ impl RunPictures {
 
     fn source(&self) -> PlotSource<'_> {
         PlotSource {
-            manifold: self.model.manifold().as_ref(),
-            density: &self.density,
             data: Some(self.test.rows()),
-            samples: None,
             geographic: self.geographic,
             title: &self.title,
             axis_names: &self.axis_names,
             curves: (!self.curves.is_empty()).then_some(&self.curves),
-            grid: None,
+            ..PlotSource::new(&self.density)
         }
     }
 }

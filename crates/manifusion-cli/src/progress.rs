@@ -97,26 +97,3 @@ fn redraw(latest: &Latest, bar: &ProgressBar, is_terminal: bool) {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_stage_is_described_with_what_is_left() {
-        let display =
-            Display { latest: Latest::default(), bar: ProgressBar::hidden(), quiet: false };
-        let watch = display.watch();
-        watch.begin("likelihood", 200, 0);
-        watch.advance(50);
-        let told = lock(&display.latest).clone();
-        let (mut progress, _) = told.unwrap();
-        progress.seconds = 4.0;
-        assert_eq!(progress.describe(2.0), "likelihood: 25 %, 10 s left");
-        watch.begin("kernel mixture", 0, 0);
-        let told = lock(&display.latest).clone();
-        let (mut progress, _) = told.unwrap();
-        progress.seconds = 1.0;
-        assert_eq!(progress.describe(2.0), "kernel mixture: 3 s");
-    }
-}

@@ -88,15 +88,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         let width = manifold.ambient_dim();
         let title = format!("{set} on {}", manifold.name());
         let source = PlotSource {
-            manifold: &**manifold,
-            density: &density,
             data: Some(Rows::new(&data, width)?),
             samples: Some(Rows::new(&samples, width)?),
             geographic: set == "sphere-mixture",
             title: &title,
             axis_names: if set == "torus-mixture" { &names } else { &[] },
             curves: Some(&curves),
-            grid: None,
+            ..PlotSource::new(&density)
         };
         for kind in kinds {
             let picture = draw(kind, &source, &options)?;

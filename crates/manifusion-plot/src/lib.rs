@@ -35,17 +35,8 @@
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let manifold = parse("sphere:2")?;
 //! let density = North(Arc::clone(&manifold));
-//! let source = PlotSource {
-//!     manifold: &*manifold,
-//!     density: &density,
-//!     data: None,
-//!     samples: None,
-//!     geographic: true,
-//!     title: "A density that prefers the north",
-//!     axis_names: &[],
-//!     curves: None,
-//!     grid: None,
-//! };
+//! let title = "A density that prefers the north";
+//! let source = PlotSource { title, geographic: true, ..PlotSource::new(&density) };
 //! let options = Options { evaluations: 800, ..Options::default() };
 //! let picture = draw(PictureKind::natural(&*manifold), &source, &options)?;
 //! assert!(picture.to_svg().starts_with("<svg"));

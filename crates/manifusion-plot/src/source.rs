@@ -36,6 +36,24 @@ pub struct PlotSource<'a> {
     pub grid: Option<&'a Grid>,
 }
 
+impl<'a> PlotSource<'a> {
+    /// A density alone, without points and without a title. What else there is stands before it:
+    /// `PlotSource { title, data, ..PlotSource::new(&density) }`.
+    pub fn new(density: &'a dyn Density) -> Self {
+        Self {
+            manifold: density.manifold().as_ref(),
+            density,
+            data: None,
+            samples: None,
+            geographic: false,
+            title: "",
+            axis_names: &[],
+            curves: None,
+            grid: None,
+        }
+    }
+}
+
 /// What colours stand for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Value {

@@ -3,7 +3,8 @@
 //! `cargo bench --bench engine` prints a table; with `--partitions 8 --against 2` it runs two
 //! numbers of gradient partitions in turns. With `--serve DIR` the program reads cases from DIR
 //! (written by `benches/peers/engine_compare.py`), answers one line per request on standard input,
-//! and so can be run in turns with the other engines.
+//! and so can be run in turns with the other engines, or with another build of itself
+//! (`benches/peers/engine_turns.py`).
 #![expect(clippy::print_stdout, reason = "a benchmark reports on standard output")]
 
 #[path = "engine/case.rs"]
@@ -36,20 +37,21 @@ fn main() -> Result<(), Failure> {
     pool.install(|| table(threads, partitions, flag("--case").map(String::as_str), rows))
 }
 
-/// Steps with two numbers of gradient partitions in turns; medians of the ratios within a turn.
+/// Steps with two numbers of gradient partitions in turns; medians of the ratios within a turn, of
+/// the time that passes and of the processor time of all threads.
 fn compare(partitions: usize, against: usize, only: Option<&str>) -> Result<(), Failure> {
     const TURNS: usize = 60;
     for case in cases().into_iter().filter(|case| only.is_none_or(|name| name == case.name)) {
         let name = case.name;
         let mut first = Problem::synthetic(case.clone(), partitions)?;
         let mut second = Problem::synthetic(case, against)?;
-        let mut ratios = Vec::new();
-        let time = |problem: &mut Problem| -> Result<f64, Failure> {
-            let start = Instant::now();
+        let (mut ratios, mut cpu_ratios) = (Vec::new(), Vec::new());
+        let time = |problem: &mut Problem| -> Result<[f64; 2], Failure> {
+            let (start, cpu) = (Instant::now(), peak::cpu_seconds());
             for _ in 0..3 {
                 problem.step()?;
             }
-            Ok(start.elapsed().as_secs_f64())
+            Ok([start.elapsed().as_secs_f64(), peak::cpu_seconds() - cpu])
         };
         for turn in 0..TURNS {
             let (a, b) = if turn % 2 == 0 {
@@ -59,15 +61,17 @@ fn compare(partitions: usize, against: usize, only: Option<&str>) -> Result<(), 
                 let b = time(&mut second)?;
                 (time(&mut first)?, b)
             };
-            ratios.push(a / b);
+            ratios.push(a[0] / b[0]);
+            cpu_ratios.push(a[1] / b[1]);
         }
-        ratios.sort_by(f64::total_cmp);
+        let [time, cpu] = [ratios, cpu_ratios].map(|mut ratios| {
+            ratios.sort_by(f64::total_cmp);
+            let [low, middle, high] = [TURNS / 4, TURNS / 2, 3 * TURNS / 4].map(|i| ratios[i]);
+            format!("{middle:.3} ({low:.3} to {high:.3})")
+        });
         println!(
-            "{name:<12} {partitions} partitions take {:.3} of the time of {against} \
-             (quartiles {:.3} to {:.3})",
-            ratios[TURNS / 2],
-            ratios[TURNS / 4],
-            ratios[3 * TURNS / 4]
+            "{name:<12} {partitions} partitions take {time} of the time of {against}, \
+             {cpu} of the processor time"
         );
     }
     Ok(())

@@ -95,8 +95,8 @@ impl Fit {
 }
 
 impl Task {
-    /// A task for a method, with the kernel mixture of its training points; an error if the method
-    /// cannot use the points.
+    /// A task for a method, with the kernel mixture of its training points if the method needs it;
+    /// an error if the method cannot use the points.
     pub fn new(
         method: &dyn Method,
         geometry: Geometry,
@@ -109,18 +109,12 @@ impl Task {
         check_width(geometry.manifold.as_ref(), geometry.prior.as_ref())?;
         method.supports(&geometry)?;
         method.accepts(&train)?;
-        let Geometry { manifold, prior } = geometry.clone();
-        let options = MixtureOptions::for_dimension(manifold.dim(), seed);
-        let centres = thinned(train.rows(), MOST_CENTRES, seed);
-        let centres = Rows::new(&centres, manifold.ambient_dim())?;
-        let fitted = || KernelMixture::fit(manifold, prior, centres, &options);
-        let mixture = match watch.stage("kernel mixture", fitted) {
-            Ok(common) if common.can_be_local() => {
-                Ok(Arc::new(watch.stage("local weights", || common.localised(&options))?))
-            }
-            Ok(common) => Ok(Arc::new(common)),
-            Err(unknown @ SolveError::Unsupported { .. }) => Err(unknown),
-            Err(error) => return Err(error.into()),
+        let mixture = if method.needs_mixture() {
+            fit_mixture(&geometry, train.rows(), seed, &watch)?
+        } else {
+            let what = "the kernel mixture";
+            let (manifold, hint) = (geometry.manifold.name(), "the method does not need it");
+            Err(SolveError::Unsupported { what, manifold, hint })
         };
         Ok(Self { geometry, train, validation, seed, mixture, began, watch })
     }
@@ -130,6 +124,29 @@ impl Task {
     pub fn since(self, began: Instant) -> Self {
         Self { began, ..self }
     }
+}
+
+/// The kernel mixture of points, with weights of each centre's own where it can have them, or why
+/// there is none on this manifold.
+fn fit_mixture(
+    geometry: &Geometry,
+    train: Rows<'_>,
+    seed: u64,
+    watch: &Watch,
+) -> Result<Result<Arc<KernelMixture>, SolveError>, FitError> {
+    let Geometry { manifold, prior } = geometry.clone();
+    let options = MixtureOptions::for_dimension(manifold.dim(), seed);
+    let centres = thinned(train, MOST_CENTRES, seed);
+    let centres = Rows::new(&centres, manifold.ambient_dim())?;
+    let fitted = || KernelMixture::fit(manifold, prior, centres, &options);
+    Ok(match watch.stage("kernel mixture", fitted) {
+        Ok(common) if common.can_be_local() => {
+            Ok(Arc::new(watch.stage("local weights", || common.localised(&options))?))
+        }
+        Ok(common) => Ok(Arc::new(common)),
+        Err(unknown @ SolveError::Unsupported { .. }) => Err(unknown),
+        Err(error) => return Err(error.into()),
+    })
 }
 
 /// Centres of a kernel mixture, at most: more would cost minutes and gain little, and networks

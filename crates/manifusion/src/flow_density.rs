@@ -337,6 +337,22 @@ impl OdeSystem for AlongFlow<'_> {
 }
 
 impl FlowDensity {
+    /// The density of a flow that takes data at one time to the prior at another: solved in time
+    /// itself with the default tolerance, and samples drawn with a coarser one, which an energy
+    /// test does not tell from a fine one. Every field can be changed:
+    /// `FlowDensity { clock, ..FlowDensity::new(…) }`.
+    pub fn new(
+        manifold: Arc<dyn Manifold>,
+        prior: Arc<dyn Prior>,
+        velocity: Arc<dyn Velocity>,
+        start: f64,
+        end: f64,
+    ) -> Self {
+        let (clock, options) = (FlowClock::Time, FlowOptions::default());
+        let sampling = OdeOptions { rtol: 1e-3, atol: 1e-3, ..OdeOptions::default() };
+        Self { manifold, prior, velocity, start, end, clock, options, sampling }
+    }
+
     /// An error unless the prior is one of the manifold's width and the times are finite and
     /// differ.
     pub fn check(&self) -> Result<(), SolveError> {

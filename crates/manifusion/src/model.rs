@@ -6,7 +6,6 @@ use crate::error::SolveError;
 use crate::field::Field;
 use crate::flow_density::{FlowClock, FlowDensity, FlowOptions, ProbabilityFlow};
 use crate::manifold::Manifold;
-use crate::ode::OdeOptions;
 use crate::prior::{Prior, check_width};
 use crate::rows::Rows;
 
@@ -43,16 +42,10 @@ impl Diffusion {
     /// The density of the equivalent ODE, λ = 1: from the data at s_min to the prior at T.
     pub fn flow(&self, options: FlowOptions) -> FlowDensity {
         let (score, prior) = (Arc::clone(&self.field), Arc::clone(&self.prior));
-        FlowDensity {
-            manifold: Arc::clone(&self.manifold),
-            prior: Arc::clone(&self.prior),
-            velocity: Arc::new(ProbabilityFlow { score, prior }),
-            start: self.s_min,
-            end: self.t_end,
-            clock: FlowClock::LogTime,
-            options,
-            sampling: OdeOptions { rtol: 1e-3, atol: 1e-3, ..OdeOptions::default() },
-        }
+        let velocity = Arc::new(ProbabilityFlow { score, prior });
+        let (manifold, prior) = (Arc::clone(&self.manifold), Arc::clone(&self.prior));
+        let flow = FlowDensity::new(manifold, prior, velocity, self.s_min, self.t_end);
+        FlowDensity { clock: FlowClock::LogTime, options, ..flow }
     }
 
     /// An error unless every row of `x` is a finite point of the manifold.

@@ -81,17 +81,7 @@ impl Density for Cap {
 }
 
 fn source<'a>(density: &'a dyn Density, data: Option<Rows<'a>>) -> PlotSource<'a> {
-    PlotSource {
-        manifold: &**density.manifold(),
-        density,
-        data,
-        samples: data,
-        geographic: false,
-        title: "test",
-        axis_names: &[],
-        curves: None,
-        grid: None,
-    }
+    PlotSource { data, samples: data, title: "test", ..PlotSource::new(density) }
 }
 
 #[test]

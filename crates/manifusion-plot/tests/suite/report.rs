@@ -41,15 +41,12 @@ fn report(test: &str, set: &str, points: usize) -> PathBuf {
     let (data, samples) = (density.sample(points, 1).unwrap(), density.sample(points, 2).unwrap());
     let curves = curves();
     let source = PlotSource {
-        manifold: &**manifold,
-        density: &density,
         data: Some(Rows::new(&data, width).unwrap()),
         samples: Some(Rows::new(&samples, width).unwrap()),
         geographic: true,
         title: "Report of <a test> & more",
-        axis_names: &[],
         curves: Some(&curves),
-        grid: None,
+        ..PlotSource::new(&density)
     };
     let input = ReportInput {
         source,
@@ -74,17 +71,7 @@ fn ten_thousand_points_stay_below_three_megabytes() {
 #[test]
 fn a_report_that_cannot_be_written_says_so_at_once() {
     let density = Exact(Synthetic::new("sphere-mixture").unwrap());
-    let source = PlotSource {
-        manifold: &**density.manifold(),
-        density: &density,
-        data: None,
-        samples: None,
-        geographic: false,
-        title: "",
-        axis_names: &[],
-        curves: None,
-        grid: None,
-    };
+    let source = PlotSource::new(&density);
     let options = Options::default();
     let (findings, commands) = (Vec::new(), Vec::new());
     let input = ReportInput {

@@ -185,7 +185,7 @@ pub struct Task {
     pub seed: u64,
     /// The kernel mixture of the training points, with weights of each centre's own where it can
     /// have them, or why there is none: the model of one method, and for others the length scales
-    /// of the data.
+    /// of the data. Fitted for methods that [need it](Method::needs_mixture).
     pub mixture: Result<Arc<KernelMixture>, SolveError>,
     /// When the work began: a budget of time counts from here.
     pub began: Instant,
@@ -210,6 +210,11 @@ pub trait Method: Debug + Send + Sync {
             (_, Some(_)) => refused("context columns"),
             (None, None) => Ok(()),
         }
+    }
+
+    /// Whether [`Task::mixture`] is to be fitted: yes, unless the method says otherwise.
+    fn needs_mixture(&self) -> bool {
+        true
     }
 
     /// An error for choices that no run could have, before any data are read.

@@ -10,8 +10,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::network::{
-    FittedFlow, NetChoices, NetFacts, NetworkChoices, NetworkMethod, NetworkSettings, OfMethod,
-    PRESET, Preset, Recipe, Scales, TrainingChoices, check_positive, training, unsupported,
+    FittedNetwork, LearnedFlow, NetChoices, NetFacts, NetworkChoices, NetworkMethod,
+    NetworkSettings, OfMethod, PRESET, Preset, Recipe, Scales, TrainingChoices, check_positive,
+    training, unsupported,
 };
 use super::references::MOSER;
 use super::settings::settings;
@@ -20,13 +21,12 @@ use crate::density::Density;
 use crate::divergence::{Estimator, Probes};
 use crate::error::SolveError;
 use crate::field::FieldValues;
-use crate::flow_density::{FlowClock, FlowDensity, FlowOptions, FlowPlaces, Velocity};
+use crate::flow_density::{FlowDensity, FlowOptions, FlowPlaces, Velocity};
 use crate::linalg::dot;
 use crate::manifold::Manifold;
 use crate::nn::{
     Activation, Directions, FieldInput, Mlp, ShardCotangents, ShardValues, TrainWorkspace,
 };
-use crate::ode::OdeOptions;
 use crate::optim::Optimiser;
 use crate::rng::Streams;
 use crate::rows::Rows;
@@ -146,7 +146,7 @@ impl Recipe for MoserRecipe {
             floor: choices.model.floor.unwrap_or(1e-2),
             penalty: choices.model.penalty.unwrap_or(5.0),
         };
-        let train = training(&choices.train, Optimiser::Adam, 1e-3, manifold.dim());
+        let train = training(&choices.train, Optimiser::Adam, 1e-3);
         Ok(Settings { preset, model, net: facts.resolve(&net), train })
     }
 
@@ -182,8 +182,8 @@ impl Recipe for MoserRecipe {
             Arc::new(Stated { flow: flow.clone(), velocity: velocity(settings, net.clone()) });
         let facts = ModelFacts { loss: Some("divergence"), ..ModelFacts::default() };
         let (info, settings) = (&INFO, write_settings(settings)?);
-        let direct = Some(direct);
-        Ok(Arc::new(FittedFlow { info, settings, net, best_step, flow, facts, direct }))
+        let density = LearnedFlow { flow, direct: Some(direct) };
+        Ok(Arc::new(FittedNetwork { info, settings, net, best_step, facts, density }))
     }
 }
 
@@ -197,16 +197,8 @@ fn velocity(settings: &Settings, net: Mlp<f32>) -> Arc<MoserVelocity> {
 /// The density of a network.
 fn flow(geometry: &Geometry, floor: f64, net: Mlp<f32>, options: FlowOptions) -> FlowDensity {
     let Geometry { manifold, prior } = geometry.clone();
-    FlowDensity {
-        manifold,
-        prior,
-        velocity: Arc::new(MoserVelocity { net, floor }),
-        start: 0.0,
-        end: 1.0,
-        clock: FlowClock::Time,
-        options,
-        sampling: OdeOptions { rtol: 1e-3, atol: 1e-3, ..OdeOptions::default() },
-    }
+    let velocity = Arc::new(MoserVelocity { net, floor });
+    FlowDensity { options, ..FlowDensity::new(manifold, prior, velocity, 0.0, 1.0) }
 }
 
 /// −(u/ν)/ρ.

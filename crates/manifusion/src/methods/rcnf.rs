@@ -13,8 +13,9 @@
 use std::sync::Arc;
 
 use super::network::{
-    FittedFlow, NetChoices, NetFacts, NetworkChoices, NetworkMethod, NetworkSettings, OfMethod,
-    PRESET, Preset, Recipe, Scales, TrainingChoices, training, unsupported,
+    FittedNetwork, LearnedFlow, NetChoices, NetFacts, NetworkChoices, NetworkMethod,
+    NetworkSettings, OfMethod, PRESET, Preset, Recipe, Scales, TrainingChoices, training,
+    unsupported,
 };
 use super::references::RCNF;
 use super::settings::settings;
@@ -23,11 +24,10 @@ use crate::checkpoint::Arrays;
 use crate::density::Density;
 use crate::error::SolveError;
 use crate::field::Field;
-use crate::flow_density::{FieldVelocity, FlowClock, FlowDensity, FlowOptions};
+use crate::flow_density::{FieldVelocity, FlowDensity, FlowOptions};
 use crate::linalg::axpy;
 use crate::manifold::{Family, Manifold};
 use crate::nn::{Activation, FieldInput, Mlp, TrainWorkspace};
-use crate::ode::OdeOptions;
 use crate::optim::Optimiser;
 use crate::prior::Prior;
 use crate::rng::Streams;
@@ -153,7 +153,7 @@ impl Recipe for RcnfRecipe {
         let batch = choices.train.batch.or(Some(128));
         let clip = choices.train.clip.or(Some(1.0));
         let choices = TrainingChoices { batch, clip, ..choices.train };
-        let train = training(&choices, Optimiser::Adam, 4e-3, manifold.ambient_dim());
+        let train = training(&choices, Optimiser::Adam, 4e-3);
         Ok(Settings { preset, model, net: facts.resolve(&net), train })
     }
 
@@ -190,8 +190,9 @@ impl Recipe for RcnfRecipe {
     ) -> Result<Arc<dyn Fitted>, FitError> {
         let flow = flow(geometry, net.clone(), FlowOptions::default());
         let facts = ModelFacts { loss: Some("maximum likelihood"), ..ModelFacts::default() };
-        let (info, settings, direct) = (&INFO, write_settings(settings)?, None);
-        Ok(Arc::new(FittedFlow { info, settings, net, best_step, flow, facts, direct }))
+        let (info, settings) = (&INFO, write_settings(settings)?);
+        let density = LearnedFlow { flow, direct: None };
+        Ok(Arc::new(FittedNetwork { info, settings, net, best_step, facts, density }))
     }
 }
 
@@ -207,16 +208,8 @@ const STEEPNESS: f64 = 0.5;
 /// The density of a network.
 fn flow(geometry: &Geometry, net: Mlp<f32>, options: FlowOptions) -> FlowDensity {
     let Geometry { manifold, prior } = geometry.clone();
-    FlowDensity {
-        manifold,
-        prior,
-        velocity: Arc::new(FieldVelocity(Arc::new(net))),
-        start: START,
-        end: END,
-        clock: FlowClock::Time,
-        options,
-        sampling: OdeOptions { rtol: 1e-3, atol: 1e-3, ..OdeOptions::default() },
-    }
+    let velocity = Arc::new(FieldVelocity(Arc::new(net)));
+    FlowDensity { options, ..FlowDensity::new(manifold, prior, velocity, START, END) }
 }
 
 /// −log p of the data, by the ODE.

@@ -9,8 +9,9 @@
 use std::sync::Arc;
 
 use super::network::{
-    FittedFlow, NetChoices, NetFacts, NetworkChoices, NetworkMethod, NetworkSettings, OfMethod,
-    PRESET, Preset, Recipe, Scales, TrainingChoices, smallest_time, training, unsupported,
+    FittedNetwork, LearnedFlow, NetChoices, NetFacts, NetworkChoices, NetworkMethod,
+    NetworkSettings, OfMethod, PRESET, Preset, Recipe, Scales, TrainingChoices, smallest_time,
+    training, unsupported,
 };
 use super::references::RFM;
 use super::settings::{named, settings};
@@ -22,7 +23,6 @@ use crate::flow_density::{FieldVelocity, FlowClock, FlowDensity, FlowOptions};
 use crate::loss::{LossBatch, LossKind};
 use crate::manifold::{Family, Geodesics, LogCoordinates, Manifold};
 use crate::nn::{Activation, FieldInput, Mlp, TrainWorkspace};
-use crate::ode::OdeOptions;
 use crate::optim::{Decay, Optimiser};
 use crate::parallel;
 use crate::rng::Streams;
@@ -143,8 +143,7 @@ impl Recipe for RfmRecipe {
             times: choices.model.times.unwrap_or(FlowTimes::Mixed),
         };
         let net = facts.resolve(&choices.net);
-        let train =
-            training(&choices.train, Optimiser::Adam, if has_grids { 3e-3 } else { 2e-3 }, 0);
+        let train = training(&choices.train, Optimiser::Adam, if has_grids { 3e-3 } else { 2e-3 });
         Ok(Settings { preset, model, net, train })
     }
 
@@ -190,8 +189,9 @@ impl Recipe for RfmRecipe {
             t_end: Some(END),
             ..ModelFacts::default()
         };
-        let (info, settings, direct) = (&INFO, write_settings(settings)?, None);
-        Ok(Arc::new(FittedFlow { info, settings, net, best_step, flow, facts, direct }))
+        let (info, settings) = (&INFO, write_settings(settings)?);
+        let density = LearnedFlow { flow, direct: None };
+        Ok(Arc::new(FittedNetwork { info, settings, net, best_step, facts, density }))
     }
 }
 
@@ -212,16 +212,9 @@ fn flow(
         Some(coordinates) => Arc::new(InLogCoordinates { field: Arc::new(net), coordinates }),
         None => Arc::new(net),
     };
-    FlowDensity {
-        manifold,
-        prior,
-        velocity: Arc::new(FieldVelocity(field)),
-        start: settings.model.s_min,
-        end: END,
-        clock: FlowClock::LogTime,
-        options,
-        sampling: OdeOptions { rtol: 1e-3, atol: 1e-3, ..OdeOptions::default() },
-    }
+    let velocity = Arc::new(FieldVelocity(field));
+    let flow = FlowDensity::new(manifold, prior, velocity, settings.model.s_min, END);
+    FlowDensity { clock: FlowClock::LogTime, options, ..flow }
 }
 
 /// Velocities along geodesics from data to draws of the prior.

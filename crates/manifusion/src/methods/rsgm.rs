@@ -8,9 +8,9 @@
 use std::sync::Arc;
 
 use super::network::{
-    FittedDiffusion, NetChoices, NetFacts, NetworkChoices, NetworkMethod, NetworkSettings,
-    OfMethod, PRESET, Preset, Recipe, Scales, TrainingChoices, check_positive, smallest_time,
-    training, unsupported,
+    FittedNetwork, NetChoices, NetFacts, NetworkChoices, NetworkMethod, NetworkSettings, OfMethod,
+    PRESET, Preset, Recipe, Scales, TrainingChoices, check_positive, smallest_time, training,
+    unsupported,
 };
 use super::rdm::{forgetting_rate, proposal_curve};
 use super::references::RSGM;
@@ -224,13 +224,8 @@ impl Recipe for RsgmRecipe {
             return Err(FitError::Setting { name, value, expected });
         }
         let has_grids = facts.has_grids(&choices.net);
-        let tangents = match loss {
-            ScoreLoss::Denoising => 0,
-            ScoreLoss::Implicit => manifold.dim(),
-            ScoreLoss::Sliced => 1,
-        };
         let rate = if has_grids { 3e-3 } else { 2e-3 };
-        let train = training(&choices.train, Optimiser::Adam, rate, tangents);
+        let train = training(&choices.train, Optimiser::Adam, rate);
         Ok(Settings { preset, model, net: facts.resolve(&choices.net), train })
     }
 
@@ -297,8 +292,8 @@ impl Recipe for RsgmRecipe {
             t_end: Some(model.t_end()),
             ..ModelFacts::default()
         };
-        let (info, diffusion, settings) = (&INFO, parts.assemble(), write_settings(settings)?);
-        Ok(Arc::new(FittedDiffusion { info, settings, net, best_step, diffusion, facts }))
+        let (info, density, settings) = (&INFO, parts.assemble(), write_settings(settings)?);
+        Ok(Arc::new(FittedNetwork { info, settings, net, best_step, facts, density }))
     }
 
     fn proposal(bound: &Bound) -> Vec<[f64; 2]> {

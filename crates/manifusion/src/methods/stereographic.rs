@@ -260,7 +260,7 @@ impl Recipe for StereographicRecipe {
             let expected = "at least beta_min, and (beta_min + beta_max)/2 above s_min";
             return Err(FitError::Setting { name, value, expected });
         }
-        let train = training(&choices.train, Optimiser::Adam, 2e-3, 0);
+        let train = training(&choices.train, Optimiser::Adam, 2e-3);
         Ok(Settings { preset, model, net: facts.resolve(&choices.net), train })
     }
 

@@ -121,16 +121,23 @@ impl Features {
         }
     }
 
-    /// Adds the gradient of ⟨bar, rows⟩ with respect to the trained numbers of the grids.
+    /// The levels of the grids and the numbers of each; none without grids.
+    pub(crate) fn table_levels(&self) -> (usize, usize) {
+        self.grid.as_ref().map_or((0, 0), Grid::levels)
+    }
+
+    /// Adds the gradient of ⟨bar, rows⟩ with respect to the trained numbers of the grids, those of
+    /// the levels from `first` on.
     pub(crate) fn reverse_table<T: Real>(
         &self,
         place: Place<'_>,
         bar: &[T],
         stride: usize,
+        first: usize,
         table_grad: &mut [T],
     ) {
         if let Some(grid) = &self.grid {
-            grid.reverse_table(place, self.grid_column(), bar, stride, table_grad);
+            grid.reverse_table(place, self.grid_column(), bar, stride, first, table_grad);
         }
     }
 

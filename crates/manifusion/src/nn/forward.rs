@@ -79,13 +79,14 @@ pub(crate) fn evaluate<T: Real>(
 pub(crate) struct Kept<T> {
     /// Outputs.
     pub(crate) h: Vec<Line<T>>,
-    /// φ′ in the value rows, ż_j in the tangent rows.
+    /// φ′ in the value rows, ż_j in the tangent rows; after the reverse pass the cotangents of the
+    /// layer's product.
     pub(crate) z: Vec<Line<T>>,
     /// φ″ of the value rows; nothing without tangents.
     pub(crate) second: Vec<Line<T>>,
 }
 
-/// Buffers of a training pass over one shard.
+/// Buffers of a training pass over rows that one thread takes through the network.
 #[derive(Clone, Debug)]
 pub(crate) struct TrainBuffers<T> {
     pub(crate) rows: Vec<T>,
@@ -93,16 +94,19 @@ pub(crate) struct TrainBuffers<T> {
     pub(crate) hidden: Vec<Kept<T>>,
     /// The last layer's product, then its cotangent.
     pub(crate) out: Vec<Line<T>>,
+    /// Cotangents of a layer's inputs; in the end those of the first layer.
     pub(crate) bar: Vec<Line<T>>,
-    pub(crate) next_bar: Vec<Line<T>>,
     /// Cotangents of a layer's outputs, kept for the residual connection.
     pub(crate) skip_bar: Vec<Line<T>>,
-    /// Sums of quadrants of a layer's inputs and of its product's cotangents.
-    pub(crate) sums: [Vec<Line<T>>; 2],
+    /// Sums of quadrants of a product's left operand.
+    pub(crate) sums: Vec<Line<T>>,
     pub(crate) a: Vec<f64>,
     pub(crate) jvp: Vec<f64>,
     pub(crate) a_bar: Vec<f64>,
     pub(crate) jvp_bar: Vec<f64>,
+    pub(crate) losses: Vec<f64>,
+    /// The gradient by x, s and e, where it is asked for.
+    pub(crate) by_input: [Vec<f64>; 3],
 }
 
 impl<T: Real> TrainBuffers<T> {
@@ -114,19 +118,19 @@ impl<T: Real> TrainBuffers<T> {
             hidden: vec![kept; depth],
             out: Vec::new(),
             bar: Vec::new(),
-            next_bar: Vec::new(),
             skip_bar: Vec::new(),
-            sums: [Vec::new(), Vec::new()],
+            sums: Vec::new(),
             a: Vec::new(),
             jvp: Vec::new(),
             a_bar: Vec::new(),
             jvp_bar: Vec::new(),
+            losses: Vec::new(),
+            by_input: [Vec::new(), Vec::new(), Vec::new()],
         }
     }
 
-    pub(crate) fn grow(&mut self, core: &Core<T>, input: &ShardInput<'_>) {
+    pub(crate) fn grow(&mut self, core: &Core<T>, input: &ShardInput<'_>, stack: Stack) {
         let (n, k, m) = (input.rows(), input.per_row, input.dim);
-        let stack = input.halved_stack();
         let hidden = panels(core.config.width);
         // Twice: the reverse pass gathers a row of inputs and one of cotangents.
         grow(&mut self.rows, 2 * core.input_stride() * (1 + k), T::ZERO);
@@ -138,13 +142,11 @@ impl<T: Real> TrainBuffers<T> {
         }
         grow(&mut self.out, stack.lines(panels(m)), Line::ZERO);
         grow(&mut self.bar, stack.lines(widest(core)), Line::ZERO);
-        grow(&mut self.next_bar, stack.lines(widest(core)), Line::ZERO);
         if core.config.residual {
             grow(&mut self.skip_bar, stack.lines(hidden), Line::ZERO);
         }
-        for sums in &mut self.sums {
-            grow(sums, stack.lines(widest(core)), Line::ZERO);
-        }
+        grow(&mut self.sums, stack.lines(widest(core)), Line::ZERO);
+        grow(&mut self.losses, n, 0.0);
         grow(&mut self.a, n * m, 0.0);
         grow(&mut self.jvp, n * k * m, 0.0);
         grow(&mut self.a_bar, n * m, 0.0);
@@ -156,13 +158,13 @@ impl<T: Real> TrainBuffers<T> {
 pub(crate) fn forward_and_keep<T: Real>(
     core: &Core<T>,
     input: &ShardInput<'_>,
+    stack: Stack,
     buffers: &mut TrainBuffers<T>,
 ) {
     let (n, k, m) = (input.rows(), input.per_row, input.dim);
-    let stack = input.halved_stack();
     let rows = &mut buffers.rows[..core.input_stride() * (1 + k)];
     core.fill_input(input, stack, rows, &mut buffers.input);
-    let [sums, _] = &mut buffers.sums;
+    let sums = &mut buffers.sums;
     for l in 0..core.config.depth {
         let (before, after) = buffers.hidden.split_at_mut(l);
         let from = before.last().map_or(&buffers.input, |kept| &kept.h);

@@ -1,15 +1,22 @@
-//! Loss and gradient of a batch: gradient partitions in parallel, summed in a fixed order.
+//! Loss and gradient of a batch.
 //!
-//! The batch is cut into partitions, a partition into shards (see `shard`). Each partition adds up
-//! the gradient of its shards in order; then the partitions are added in order. Threads only decide
-//! who does what.
+//! A batch has two halves with a gradient each, which are summed in the end, and a half is cut into
+//! shards (see `shard`), whose gradients are added one after the other. All of this depends on the
+//! batch alone, and so does the row that a row is paired with. Threads only decide who does what:
+//! up to two threads take a half each, shard by shard. More of them share a half: they cut
+//! its shards into tasks, take the rows of these forward and back, and then share the
+//! gradient by parameters (`weights`).
+
+use rayon::prelude::*;
 
 use super::NnError;
-use super::backward::{ShardInputGradient, reverse};
+use super::backward::reverse;
 use super::core::Core;
 use super::forward::{EvalBuffers, TrainBuffers, evaluate, forward_and_keep};
 use super::real::Real;
-use super::shard::{ShardInput, ShardPlan, TRAIN_ROWS};
+use super::shard::{ShardInput, Stack, TRAIN_ROWS, half_points, shard_points};
+use super::task::{BadLoss, RowTask, Shard};
+use super::weights::{self, LayerGradients, Scratch};
 
 /// What a network says about consecutive rows of a batch.
 #[derive(Clone, Copy, Debug)]
@@ -54,6 +61,15 @@ impl<F: Fn(ShardValues<'_>, ShardCotangents<'_>) + Sync> RowLoss for F {
     }
 }
 
+/// A loss of any size behind a pointer.
+pub(crate) struct LossOf<'a, L: ?Sized>(pub(crate) &'a L);
+
+impl<L: RowLoss + ?Sized> RowLoss for LossOf<'_, L> {
+    fn eval(&self, values: ShardValues<'_>, cotangents: ShardCotangents<'_>) {
+        self.0.eval(values, cotangents);
+    }
+}
+
 /// Where the gradient of the summed loss with respect to the inputs goes.
 #[derive(Debug)]
 pub struct InputGradient<'a> {
@@ -65,42 +81,58 @@ pub struct InputGradient<'a> {
     pub e: &'a mut [f64],
 }
 
-/// One partition's gradient and buffers.
-#[derive(Clone, Debug)]
-pub(crate) struct Partition<T> {
-    pub(crate) grad: Vec<T>,
-    buffers: TrainBuffers<T>,
-    error: Option<NnError>,
-}
-
 /// Everything a gradient needs beside the network, reused from step to step.
 ///
-/// The number of gradient partitions bounds the threads that can work at once. It is part of the
-/// arithmetic: results depend on it in the last bits, and on nothing else about the machine.
+/// The number of gradient partitions is the most tasks that the rows which are worked on at once
+/// are cut into, where there are as many threads: the most threads that a step can use. Results do
+/// not depend on it, nor on the number of threads.
 #[derive(Clone, Debug)]
 pub struct TrainWorkspace<T> {
-    pub(crate) partitions: Vec<Partition<T>>,
+    partitions: usize,
+    halves: [Half<T>; 2],
+}
+
+/// The gradient of one half of a batch, and buffers.
+#[derive(Clone, Debug)]
+struct Half<T> {
+    grad: Vec<T>,
+    shards: Vec<Shard>,
+    tasks: Vec<RowTask<T>>,
+    scratch: Vec<Scratch<T>>,
+    error: Option<BadLoss>,
 }
 
 impl<T: Real> TrainWorkspace<T> {
     pub(crate) fn for_core(core: &Core<T>, partitions: usize) -> Self {
-        let partition = Partition {
+        let half = Half {
             grad: vec![T::ZERO; core.params.len()],
-            buffers: TrainBuffers::new(core.config.depth),
+            shards: Vec::new(),
+            tasks: Vec::new(),
+            scratch: Vec::new(),
             error: None,
         };
-        Self { partitions: vec![partition; partitions.max(1)] }
+        Self { partitions: partitions.max(1), halves: [half.clone(), half] }
     }
 
     /// The gradient of the last call, in the parameters' layout.
     pub fn gradient(&self) -> &[T] {
-        &self.partitions[0].grad
+        &self.halves[0].grad
     }
 
     /// The gradient of the last call, to be clipped or changed.
     pub fn gradient_mut(&mut self) -> &mut [T] {
-        &mut self.partitions[0].grad
+        &mut self.halves[0].grad
     }
+}
+
+/// What does not change from row to row.
+struct Job<'a, T> {
+    core: &'a Core<T>,
+    loss: &'a dyn RowLoss,
+    /// Points of a shard.
+    points: usize,
+    /// Tasks that the rows of a half that are worked on at once are cut into.
+    team: usize,
 }
 
 /// Consecutive rows with their outputs.
@@ -110,7 +142,7 @@ struct Slice<'a> {
     grad: Option<InputGradient<'a>>,
 }
 
-impl Slice<'_> {
+impl<'a> Slice<'a> {
     fn split_at(self, row: usize) -> (Self, Self) {
         let (m, k) = (self.input.dim, self.input.per_row);
         let (before, after) = self.input.split_at(row);
@@ -134,105 +166,212 @@ impl Slice<'_> {
     }
 }
 
-/// The sum of the rows' losses; its gradient is in the workspace's first partition.
-pub(crate) fn loss_gradient<T: Real, L: RowLoss + ?Sized>(
+impl<T: Real> Half<T> {
+    fn run(&mut self, job: &Job<'_, T>, slice: Slice<'_>) {
+        self.scratch.resize_with(job.team, Scratch::new);
+        self.error =
+            if job.team == 1 { self.alone(job, slice) } else { self.shared(job, slice) }.err();
+    }
+
+    /// One thread, shard by shard: the gradient of a layer is formed while its cotangents are in
+    /// the cache.
+    fn alone(&mut self, job: &Job<'_, T>, mut slice: Slice<'_>) -> Result<(), BadLoss> {
+        let (input, by_input) = (slice.input, slice.grad.is_some());
+        let mut first = 0;
+        while first < input.rows() {
+            let fresh = first == 0;
+            let (end, count) = self.plan(job, &input, first);
+            debug_assert_eq!(count, 1);
+            let (task, scratch) = (&mut self.tasks[0], &mut self.scratch[0]);
+            let (grad, sums) = (&mut self.grad[..], &mut scratch.sums[0]);
+            let gradient = Some(LayerGradients { grad, fresh, sums });
+            let (rows, stack) = (task.input(&input), task.stack);
+            run_rows(job.core, &rows, job.loss, stack, &mut task.buffers, by_input, gradient)?;
+            copy_out(task, &input, slice.losses, slice.grad.as_mut());
+            let (shards, tasks) = (&self.shards[..], &self.tasks[..1]);
+            let rows = weights::Activations { core: job.core, input: &input, shards, tasks };
+            weights::add_input_gradient(rows, &mut self.grad, fresh, scratch);
+            first = end;
+        }
+        Ok(())
+    }
+
+    /// Several threads: as many shards at a time, cut into tasks.
+    fn shared(&mut self, job: &Job<'_, T>, mut slice: Slice<'_>) -> Result<(), BadLoss> {
+        let (input, by_input) = (slice.input, slice.grad.is_some());
+        let mut first = 0;
+        while first < input.rows() {
+            let (end, count) = self.plan(job, &input, first);
+            let tasks = &mut self.tasks[..count];
+            tasks.par_iter_mut().with_max_len(1).for_each(|task| {
+                let (rows, buffers) = (task.input(&input), &mut task.buffers);
+                let result =
+                    run_rows(job.core, &rows, job.loss, task.stack, buffers, by_input, None);
+                task.error = result.err();
+            });
+            let errors = tasks.iter_mut().filter_map(|task| task.error.take());
+            if let Some(bad) = errors.min_by_key(BadLoss::order) {
+                return Err(bad);
+            }
+            for task in &*tasks {
+                copy_out(task, &input, slice.losses, slice.grad.as_mut());
+            }
+            let shards = &self.shards;
+            let rows = weights::Activations { core: job.core, input: &input, shards, tasks };
+            weights::add_parameter_gradient(rows, &mut self.grad, first == 0, &mut self.scratch);
+            first = end;
+        }
+        Ok(())
+    }
+
+    /// Cuts the rows from `first` on into shards, as many as the team has threads, and these into
+    /// tasks; returns the row after them and the number of tasks.
+    fn plan(&mut self, job: &Job<'_, T>, input: &ShardInput<'_>, first: usize) -> (usize, usize) {
+        let (rows, k) = (input.rows(), input.per_row);
+        let count = (rows - first).div_ceil(job.points).min(job.team);
+        // The smallest number of equal tasks that all threads get equally many of.
+        let tasks_per_shard = job.team / gcd(job.team, count);
+        self.shards.clear();
+        let (mut row, mut tasks) = (first, 0);
+        for _ in 0..count {
+            let points = job.points.min(rows - row);
+            let stack = Stack::training(points, k);
+            let block = stack.block_points();
+            let cuts = tasks_per_shard.min(block / TASK_POINTS).max(1);
+            for cut in 0..cuts {
+                let (from, to) = (cut * block / cuts, (cut + 1) * block / cuts);
+                if self.tasks.len() == tasks {
+                    self.tasks.push(RowTask::new(job.core.config.depth));
+                }
+                let task = &mut self.tasks[tasks];
+                task.stack = stack.with_block_points(to - from);
+                (task.first, task.gap) = (row + from, block - (to - from));
+                tasks += 1;
+            }
+            self.shards.push(Shard { stack, tasks: tasks - cuts..tasks });
+            row += points;
+        }
+        (row, tasks)
+    }
+}
+
+/// The fewest points of a block of a task: a tile of a matrix product.
+const TASK_POINTS: usize = 6;
+
+fn gcd(a: usize, b: usize) -> usize {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// The sum of the rows' losses; its gradient is in the workspace.
+pub(crate) fn loss_gradient<T: Real>(
     core: &Core<T>,
     input: ShardInput<'_>,
-    loss: &L,
+    loss: &dyn RowLoss,
     workspace: &mut TrainWorkspace<T>,
     losses: &mut [f64],
     input_grad: Option<InputGradient<'_>>,
 ) -> Result<f64, NnError> {
-    let partitions = &mut workspace.partitions;
-    let plan = ShardPlan::new(input.rows(), input.per_row, partitions.len(), TRAIN_ROWS);
-    let used = input.rows().div_ceil(plan.partition);
+    let threads = workspace.partitions.min(rayon::current_num_threads());
+    // Both halves get as many tasks; an odd number of threads takes each of them by all.
+    let team = threads / gcd(threads, 2);
+    let rows = input.rows();
+    let points = shard_points(rows, input.per_row, TRAIN_ROWS);
+    let job = Job { core, loss, points, team };
+    let cut = half_points(rows).min(rows);
     let slice = Slice { input, losses: &mut *losses, grad: input_grad };
-    run_partitions(core, plan, loss, &mut partitions[..used], slice);
-    if let Some(error) = partitions[..used].iter_mut().find_map(|partition| partition.error.take())
-    {
-        return Err(error);
+    let (before, after) = slice.split_at(cut);
+    let [first, second] = &mut workspace.halves;
+    if threads == 1 || cut == rows {
+        first.run(&job, before);
+        second.run(&job, after);
+    } else {
+        rayon::join(|| first.run(&job, before), || second.run(&job, after));
     }
-    if let Some((first, rest)) = partitions[..used].split_first_mut() {
-        add_partitions(&mut first.grad, rest, 0);
+    let errors = [first.error.take(), second.error.take()];
+    if let Some(bad) = errors.into_iter().flatten().min_by_key(BadLoss::order) {
+        let BadLoss { row, s, value, .. } = bad;
+        return Err(NnError::NotFinite { row, s, quantity: "loss", value });
+    }
+    match rows {
+        0 => first.grad.fill(T::ZERO),
+        rows if rows > cut => add_gradients(&mut first.grad, &second.grad),
+        _ => {}
     }
     Ok(losses.iter().sum())
 }
 
-fn run_partitions<T: Real, L: RowLoss + ?Sized>(
-    core: &Core<T>,
-    plan: ShardPlan,
-    loss: &L,
-    partitions: &mut [Partition<T>],
-    slice: Slice<'_>,
-) {
-    if let [partition] = partitions {
-        partition.error = run_partition(core, plan, loss, partition, slice).err();
-        return;
-    }
-    let middle = partitions.len() / 2;
-    let (left, right) = partitions.split_at_mut(middle);
-    let (before, after) = slice.split_at(middle * plan.partition);
-    rayon::join(
-        || run_partitions(core, plan, loss, left, before),
-        || run_partitions(core, plan, loss, right, after),
-    );
-}
+/// Parameters that one task adds up.
+const SUM_BLOCK: usize = 1 << 15;
 
-fn run_partition<T: Real, L: RowLoss + ?Sized>(
-    core: &Core<T>,
-    plan: ShardPlan,
-    loss: &L,
-    partition: &mut Partition<T>,
-    mut slice: Slice<'_>,
-) -> Result<(), NnError> {
-    let mut fresh = true;
-    loop {
-        let left = slice.input.rows();
-        let (shard, rest) = slice.split_at(plan.shard.min(left));
-        run_shard(core, loss, partition, shard, fresh)?;
-        if rest.input.rows() == 0 {
-            return Ok(());
+/// `sum ← sum + other`.
+fn add_gradients<T: Real>(sum: &mut [T], other: &[T]) {
+    sum.par_chunks_mut(SUM_BLOCK).zip(other.par_chunks(SUM_BLOCK)).for_each(|(sum, other)| {
+        for (sum, g) in sum.iter_mut().zip(other) {
+            *sum += *g;
         }
-        fresh = false;
-        slice = rest;
-    }
+    });
 }
 
-fn run_shard<T: Real, L: RowLoss + ?Sized>(
+/// Rows forward, their losses, and back.
+fn run_rows<T: Real>(
     core: &Core<T>,
-    loss: &L,
-    partition: &mut Partition<T>,
-    shard: Slice<'_>,
-    fresh: bool,
-) -> Result<(), NnError> {
-    let Slice { input, losses, grad } = shard;
+    input: &ShardInput<'_>,
+    loss: &dyn RowLoss,
+    stack: Stack,
+    buffers: &mut TrainBuffers<T>,
+    by_input: bool,
+    gradient: Option<LayerGradients<'_, T>>,
+) -> Result<(), BadLoss> {
     let (n, k, m) = (input.rows(), input.per_row, input.dim);
-    let buffers = &mut partition.buffers;
-    buffers.grow(core, &input);
-    forward_and_keep(core, &input, buffers);
-    let TrainBuffers { a, jvp, a_bar, jvp_bar, .. } = &mut *buffers;
-    let (a, jvp) = (&mut a[..n * m], &mut jvp[..n * k * m]);
+    buffers.grow(core, input, stack);
+    forward_and_keep(core, input, stack, buffers);
+    let TrainBuffers { a, jvp, a_bar, jvp_bar, losses, .. } = &mut *buffers;
+    let (a, jvp, losses) = (&mut a[..n * m], &mut jvp[..n * k * m], &mut losses[..n]);
     let (a_bar, jvp_bar) = (&mut a_bar[..n * m], &mut jvp_bar[..n * k * m]);
-    row_losses(loss, &input, a, jvp, losses, a_bar, jvp_bar);
+    row_losses(loss, input, a, jvp, losses, a_bar, jvp_bar);
     let not_finite = |losses: &[f64]| losses.iter().position(|loss| !loss.is_finite());
     if let Some(paired) = not_finite(losses) {
         let value = losses[paired];
         // Rows that were multiplied in pairs share a NaN; alone they tell whose it is, unless it
         // was the pair's sum that overflowed.
-        evaluate(core, &input, &mut EvalBuffers::new(), a, jvp);
-        row_losses(loss, &input, a, jvp, losses, a_bar, jvp_bar);
-        let (row, value) = not_finite(losses).map_or((paired, value), |row| (row, losses[row]));
-        let (row, s) = (input.first_row + row, input.s[row]);
-        return Err(NnError::NotFinite { row, s, quantity: "loss", value });
+        evaluate(core, input, &mut EvalBuffers::new(), a, jvp);
+        row_losses(loss, input, a, jvp, losses, a_bar, jvp_bar);
+        let alone = not_finite(losses);
+        let (row, value) = alone.map_or((paired, value), |row| (row, losses[row]));
+        let (s, in_pair) = (input.s(row), alone.is_none());
+        return Err(BadLoss { row: input.batch_row(row), s, value, in_pair });
     }
-    let grad = grad.map(|InputGradient { x, s, e }| ShardInputGradient { x, s, e });
-    reverse(core, &input, buffers, &mut partition.grad, fresh, grad);
+    reverse(core, input, stack, buffers, by_input, gradient);
     Ok(())
 }
 
-/// The losses of a shard's rows and their derivatives, from its values and tangents.
-fn row_losses<L: RowLoss + ?Sized>(
-    loss: &L,
+/// Losses and gradients by the inputs to their places beside the rows `all`.
+fn copy_out<T: Real>(
+    task: &RowTask<T>,
+    all: &ShardInput<'_>,
+    losses: &mut [f64],
+    grad: Option<&mut InputGradient<'_>>,
+) {
+    let (input, buffers) = (task.input(all), &task.buffers);
+    let copy = |to: &mut [f64], from: &[f64], width: usize| {
+        for run in input.runs().into_iter().filter(|run| !run.is_empty()) {
+            let at = (input.batch_row(run.start) - all.first_row) * width;
+            let from = &from[run.start * width..run.end * width];
+            to[at..at + from.len()].copy_from_slice(from);
+        }
+    };
+    copy(losses, &buffers.losses, 1);
+    if let Some(InputGradient { x, s, e }) = grad {
+        let (m, [by_x, by_s, by_e]) = (input.dim, &buffers.by_input);
+        copy(x, by_x, m);
+        copy(s, by_s, 1);
+        copy(e, by_e, input.per_row * m);
+    }
+}
+
+/// The losses of rows and their derivatives, from their values and tangents.
+fn row_losses(
+    loss: &dyn RowLoss,
     input: &ShardInput<'_>,
     a: &[f64],
     jvp: &[f64],
@@ -243,37 +382,19 @@ fn row_losses<L: RowLoss + ?Sized>(
     losses.fill(0.0);
     a_bar.fill(0.0);
     jvp_bar.fill(0.0);
-    let values = ShardValues {
-        first_row: input.first_row,
-        rows: input.rows(),
-        dim: input.dim,
-        per_row: input.per_row,
-        a,
-        jvp,
-    };
-    loss.eval(values, ShardCotangents { loss: losses, a: a_bar, jvp: jvp_bar });
-}
-
-/// Parameters that one task adds up.
-const SUM_BLOCK: usize = 1 << 15;
-
-/// `sum ← sum + partitions`, in the order of the partitions, element by element.
-fn add_partitions<T: Real>(sum: &mut [T], partitions: &[Partition<T>], offset: usize) {
-    if partitions.is_empty() {
-        return;
-    }
-    if sum.len() > SUM_BLOCK {
-        let middle = sum.len() / 2;
-        let (left, right) = sum.split_at_mut(middle);
-        rayon::join(
-            || add_partitions(left, partitions, offset),
-            || add_partitions(right, partitions, offset + middle),
-        );
-        return;
-    }
-    for partition in partitions {
-        for (sum, g) in sum.iter_mut().zip(&partition.grad[offset..]) {
-            *sum += *g;
-        }
+    let (dim, per_row) = (input.dim, input.per_row);
+    for run in input.runs().into_iter().filter(|run| !run.is_empty()) {
+        let (values, tangents) =
+            (run.start * dim..run.end * dim, run.start * per_row * dim..run.end * per_row * dim);
+        let shard = ShardValues {
+            first_row: input.batch_row(run.start),
+            rows: run.len(),
+            dim,
+            per_row,
+            a: &a[values.clone()],
+            jvp: &jvp[tangents.clone()],
+        };
+        let (loss_out, a, jvp) = (&mut losses[run], &mut a_bar[values], &mut jvp_bar[tangents]);
+        loss.eval(shard, ShardCotangents { loss: loss_out, a, jvp });
     }
 }

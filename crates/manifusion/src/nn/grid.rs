@@ -167,25 +167,31 @@ impl Grid {
         }
     }
 
-    /// Adds the gradient of ⟨bar, features⟩ with respect to the table.
+    /// Levels, and the numbers of each.
+    pub(crate) fn levels(&self) -> (usize, usize) {
+        (self.resolutions.len(), self.entries * FEATURES)
+    }
+
+    /// Adds the gradient of ⟨bar, features⟩ with respect to the tables of the levels from `first`
+    /// on, as many as `table_grad` has.
     pub(crate) fn reverse_table<T: Real>(
         &self,
         place: Place<'_>,
         column: usize,
         bar: &[T],
         stride: usize,
+        first: usize,
         table_grad: &mut [T],
     ) {
         let (value, tangents) = bar.split_at(stride);
         let mut nodes = Nodes::<T>::new();
         let block = self.entries * FEATURES;
-        for level in 0..self.resolutions.len() {
+        for (level, grad) in (first..).zip(table_grad.chunks_exact_mut(block)) {
             let size = T::from_f64(GAIN * (-self.damping(level) * place.s).exp());
             if size.to_f64() < 1e-12 {
                 continue;
             }
             self.nodes(level, place.x, &mut nodes);
-            let grad = &mut table_grad[level * block..(level + 1) * block];
             let at = column + level * FEATURES;
             for i in 0..nodes.count {
                 let first = nodes.entry[i] as usize * FEATURES;

@@ -136,13 +136,18 @@ impl<T: Real, P: Phi> WithSimd for InPlace<'_, T, P> {
     }
 }
 
-/// Turns the cotangents of a panel's outputs into those of its pre-activations.
-pub(crate) fn reverse_activation<T: Real>(z: &[Line<T>], second: &[Line<T>], bar: &mut [Line<T>]) {
+/// Replaces what the forward pass kept of a panel by the cotangents of its pre-activations; on
+/// entry `bar` has those of its outputs, on exit nothing of use.
+pub(crate) fn reverse_activation<T: Real>(
+    z: &mut [Line<T>],
+    second: &[Line<T>],
+    bar: &mut [Line<T>],
+) {
     pulp::Arch::new().dispatch(Reverse { z, second, bar });
 }
 
 struct Reverse<'a, T> {
-    z: &'a [Line<T>],
+    z: &'a mut [Line<T>],
     second: &'a [Line<T>],
     bar: &'a mut [Line<T>],
 }
@@ -153,19 +158,26 @@ impl<T: Real> WithSimd for Reverse<'_, T> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, _simd: S) {
         let n = if self.second.is_empty() { self.z.len() } else { self.second.len() };
-        let (first, tangent) = self.z.split_at(n);
+        let (first, tangent) = self.z.split_at_mut(n);
         let (value_bar, tangent_bar) = self.bar.split_at_mut(n);
-        for (bar, first) in value_bar.iter_mut().zip(first) {
+        if tangent.is_empty() {
+            for (first, bar) in first.iter_mut().zip(value_bar) {
+                *first = product(first, bar);
+            }
+            return;
+        }
+        for (bar, first) in value_bar.iter_mut().zip(&*first) {
             *bar = product(first, bar);
         }
-        for (z, bar) in tangent.chunks_exact(n).zip(tangent_bar.chunks_exact_mut(n)) {
-            let rows = value_bar.iter_mut().zip(self.second).zip(first).zip(z).zip(bar);
+        for (z, bar) in tangent.chunks_exact_mut(n).zip(tangent_bar.chunks_exact(n)) {
+            let rows = value_bar.iter_mut().zip(self.second).zip(&*first).zip(z).zip(bar);
             for ((((value_bar, second), first), z), bar) in rows {
                 let bend = product(&product(second, z), bar);
                 *value_bar = sum(value_bar, &bend);
-                *bar = product(first, bar);
+                *z = product(first, bar);
             }
         }
+        first.copy_from_slice(value_bar);
     }
 }
 

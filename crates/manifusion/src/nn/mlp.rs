@@ -5,12 +5,12 @@ use std::sync::{Mutex, PoisonError};
 use super::config::NetConfig;
 use super::core::Core;
 use super::error::NnError;
-use super::forward::{EvalBuffers, evaluate};
-use super::gradient::{InputGradient, RowLoss, TrainWorkspace, loss_gradient};
+use super::forward::EvalBuffers;
+use super::gradient::{InputGradient, LossOf, RowLoss, TrainWorkspace};
 use super::matmul::LANES;
 use super::params::ParamLayout;
 use super::real::Real;
-use super::shard::{EVAL_ROWS, FieldInput, ShardInput, ShardPlan};
+use super::shard::{EVAL_ROWS, FieldInput, ShardInput, shard_points};
 use super::{FieldOutput, OutputScale, VariationalField};
 
 /// A multi-layer perceptron a_θ(x, s) with directional derivatives and gradients.
@@ -36,7 +36,7 @@ impl<T: Real> Mlp<T> {
     pub fn new(config: NetConfig, seed: u64) -> Result<Self, NnError> {
         config.validate()?;
         let actnorm_ready = !config.actnorm;
-        Ok(Self { core: Core::new(config, seed), actnorm_ready, pool: Mutex::new(Vec::new()) })
+        Ok(Self { core: T::new_core(config, seed), actnorm_ready, pool: Mutex::new(Vec::new()) })
     }
 
     /// The network's description.
@@ -62,7 +62,7 @@ impl<T: Real> Mlp<T> {
     /// Changes the parameters in place and packs them again.
     pub fn update_params<R>(&mut self, change: impl FnOnce(&mut [T]) -> R) -> R {
         let result = change(&mut self.core.params);
-        self.core.refresh();
+        T::refresh(&mut self.core);
         result
     }
 
@@ -160,7 +160,7 @@ impl<T: Real> Mlp<T> {
             NnError::check_len("gradient by s", grad.s.len(), n)?;
             NnError::check_len("gradient by e", grad.e.len(), n * k * m)?;
         }
-        loss_gradient(&self.core, all, loss, workspace, losses, input_gradient)
+        T::loss_gradient(&self.core, all, &LossOf(loss), workspace, losses, input_gradient)
     }
 
     fn check<'a>(&self, input: FieldInput<'a>) -> Result<ShardInput<'a>, NnError> {
@@ -175,7 +175,7 @@ impl<T: Real> Mlp<T> {
         let rows = input.rows();
         if rows <= shard {
             let mut buffers = self.lock().pop().unwrap_or_else(EvalBuffers::new);
-            evaluate(&self.core, input, &mut buffers, a, jvp);
+            T::evaluate(&self.core, input, &mut buffers, a, jvp);
             self.lock().push(buffers);
             return;
         }
@@ -207,9 +207,8 @@ impl<T: Real> VariationalField for Mlp<T> {
         }
         NnError::check_len("a", output.a.len(), all.rows() * all.dim)?;
         NnError::check_len("jvp", output.jvp.len(), all.rows() * all.per_row * all.dim)?;
-        // Even partitions of one task each: small batches are not cut, large ones by the shard's
-        // size.
-        let shard = ShardPlan::new(all.rows(), all.per_row, 2, EVAL_ROWS).shard.max(LANES);
+        // Small batches are not cut, large ones evenly.
+        let shard = shard_points(all.rows(), all.per_row, EVAL_ROWS).max(LANES);
         self.eval_rows(&all, shard, output.a, output.jvp);
         Ok(())
     }

@@ -44,6 +44,8 @@ mod params;
 mod product;
 mod real;
 mod shard;
+mod task;
+mod weights;
 
 pub use activation::{Activation, VectorMath};
 pub use config::{FourierConfig, GridConfig, NetConfig, OutputScale, TimeConditioning};

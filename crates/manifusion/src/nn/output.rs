@@ -52,7 +52,7 @@ pub(crate) fn read_output<T: Real>(
 ) {
     let (n, k, m) = (input.rows(), input.per_row, layer.outputs);
     for i in 0..n {
-        let [r, dr, _] = scale.jet(input.s[i]);
+        let [r, dr, _] = scale.jet(input.s(i));
         for c in 0..m {
             let bias = layer.bias(c / LANES).0[c % LANES].to_f64();
             let f = entry(out, stack, 0, i, c) + bias;
@@ -76,7 +76,7 @@ pub(crate) fn write_cotangents<T: Real>(
 ) {
     let (n, k, m) = (input.rows(), input.per_row, input.dim);
     for i in 0..n {
-        let [r, dr, _] = scale.jet(input.s[i]);
+        let [r, dr, _] = scale.jet(input.s(i));
         for c in 0..m {
             let mut f_bar = r * a_bar[i * m + c];
             for j in 0..k {
@@ -102,7 +102,7 @@ pub(crate) fn scale_time_gradient(
         return 0.0;
     }
     let (k, m) = (input.per_row, input.dim);
-    let [r, dr, ddr] = scale.jet(input.s[i]);
+    let [r, dr, ddr] = scale.jet(input.s(i));
     let mut sum = 0.0;
     for c in 0..m {
         let f = values[0][i * m + c] / r;

@@ -1,8 +1,8 @@
-//! The products of a layer on all rows of a shard, by Strassen–Winograd where the sizes allow it.
+//! The products of a layer on all rows of a shard and the gradient of its weights, by Strassen–Winograd where the sizes allow it.
 
 use super::matmul::{
     LANES, Line, PRODUCTS, Quadrants, RowPair, add_strassen_gradient, add_weight_gradient,
-    column_sums, multiply_panel, multiply_step, panels, quadrant_sums,
+    multiply_panel, multiply_step, panels, quadrant_sums,
 };
 use super::packed::PackedMatrix;
 use super::real::Real;
@@ -27,17 +27,34 @@ enum Order {
     Transposed,
 }
 
+/// Panels of a matrix of stacked rows: `half` from the first on and, if it is multiplied by
+/// Strassen–Winograd, as many from panel `second` on.
+#[derive(Clone, Copy)]
+pub(crate) struct HalvedColumns<'a, T> {
+    pub(crate) lines: &'a [Line<T>],
+    pub(crate) half: usize,
+    pub(crate) second: usize,
+}
+
+impl<'a, T: Real> HalvedColumns<'a, T> {
+    /// All columns of a matrix.
+    pub(crate) fn whole(lines: &'a [Line<T>], columns: usize) -> Self {
+        let half = panels(columns) / 2;
+        Self { lines, half, second: half }
+    }
+}
+
 fn quadrants<'a, T: Real>(
-    lines: &'a [Line<T>],
+    columns: HalvedColumns<'a, T>,
     stack: Stack,
-    columns: usize,
     pair: RowPair,
     order: Order,
     sums: &'a mut [Line<T>],
 ) -> Quadrants<'a, T> {
-    let (stride, half) = (stack.rows(), panels(columns) / 2);
+    let HalvedColumns { lines, half, second } = columns;
+    let stride = stack.rows();
     let sums = &mut sums[..4 * half * pair.rows];
-    let quadrant = |row: usize, column: usize| &lines[column * half * stride + row..];
+    let quadrant = |row: usize, column: usize| &lines[column * second * stride + row..];
     let [a11, a12] = [quadrant(pair.first, 0), quadrant(pair.first, 1)];
     let [a21, a22] = [quadrant(pair.second, 0), quadrant(pair.second, 1)];
     let in_order = match order {
@@ -45,7 +62,7 @@ fn quadrants<'a, T: Real>(
         Order::Transposed => [a21, a11, a22, a12],
     };
     quadrant_sums(in_order, stride, pair.rows, sums);
-    Quadrants { lines, stride, columns, pair, sums }
+    Quadrants { lines, stride, half, second, pair, sums }
 }
 
 impl<'a, T: Real> Operand<'a, T> {
@@ -58,7 +75,8 @@ impl<'a, T: Real> Operand<'a, T> {
     ) -> Self {
         let columns = b.depth;
         let pair = stack.pair().filter(|_| b.is_strassen());
-        let strassen = pair.map(|pair| quadrants(lines, stack, columns, pair, Order::Rows, sums));
+        let whole = HalvedColumns::whole(lines, columns);
+        let strassen = pair.map(|pair| quadrants(whole, stack, pair, Order::Rows, sums));
         Self { lines, stack, columns, strassen }
     }
 
@@ -98,6 +116,47 @@ impl<'a, T: Real> Operand<'a, T> {
         }
     }
 
+    /// Its rows, stacked in this shape.
+    pub(crate) fn rows(&self) -> (Stack, &'a [Line<T>]) {
+        (self.stack, self.lines)
+    }
+
+    /// `g ← [g] + hᵀ·self` over all stacked rows, for some rows of a row-major gradient: those of
+    /// the panels of `h`, in two halves if this operand is multiplied by Strassen–Winograd, else
+    /// all in the first. `sums` is scratch.
+    pub(crate) fn add_gradient(
+        &self,
+        h: HalvedColumns<'_, T>,
+        sums: &mut [Line<T>],
+        g: [&mut [T]; 2],
+        fresh: bool,
+    ) {
+        let (stack, outputs) = (self.stack, self.columns);
+        let [top, bottom] = g;
+        let mut fresh = fresh;
+        let pair = self.strassen.map(|z| {
+            let h = quadrants(h, stack, z.pair, Order::Transposed, sums);
+            add_strassen_gradient(h, z, [&mut *top, &mut *bottom], fresh);
+            fresh = false;
+            z.pair
+        });
+        for rows in stack.unpaired(pair) {
+            if rows.is_empty() {
+                continue;
+            }
+            for (first, g) in [(0, &mut *top), (h.second, &mut *bottom)] {
+                for (p, g) in g.chunks_mut(LANES * outputs).enumerate() {
+                    let h = &h.lines[stack.panel(first + p)][rows.clone()];
+                    for q in 0..panels(outputs) {
+                        let z = &self.lines[stack.panel(q)][rows.clone()];
+                        add_weight_gradient(h, z, g, outputs, q * LANES, fresh);
+                    }
+                }
+            }
+            fresh = false;
+        }
+    }
+
     /// The rows that are not paired, for one panel.
     fn multiply_rows(&self, b: &PackedMatrix<T>, panel: usize, c: &mut [Line<T>]) {
         let next = b.panel((panel + 1) % b.panels());
@@ -106,54 +165,6 @@ impl<'a, T: Real> Operand<'a, T> {
             if !rows.is_empty() {
                 let a = &self.lines[rows.start..];
                 multiply_panel(a, stride, self.columns, b.panel(panel), next, &mut c[rows]);
-            }
-        }
-    }
-
-    /// `g ← [g] + hᵀ·self` for the whole row-major gradient, `inputs` the columns of h; `sums` is
-    /// scratch.
-    pub(crate) fn add_gradient(
-        &self,
-        h: &[Line<T>],
-        inputs: usize,
-        sums: &mut [Line<T>],
-        g: &mut [T],
-        fresh: bool,
-    ) {
-        let (stack, outputs) = (self.stack, self.columns);
-        let mut fresh = fresh;
-        let pair = self.strassen.map(|z| {
-            let h = quadrants(h, stack, inputs, z.pair, Order::Transposed, sums);
-            add_strassen_gradient(h, z, g, fresh);
-            fresh = false;
-            z.pair
-        });
-        for rows in stack.unpaired(pair) {
-            if rows.is_empty() {
-                continue;
-            }
-            for (p, g) in g.chunks_mut(LANES * outputs).enumerate() {
-                let h = &h[stack.panel(p)][rows.clone()];
-                for q in 0..panels(outputs) {
-                    let z = &self.lines[stack.panel(q)][rows.clone()];
-                    add_weight_gradient(h, z, g, outputs, q * LANES, fresh);
-                }
-            }
-            fresh = false;
-        }
-    }
-
-    /// `g ← [g] + Σ_r self[r, ·]` over the value rows.
-    pub(crate) fn add_bias_gradient(&self, g: &mut [T], fresh: bool) {
-        for (q, target) in g.chunks_mut(LANES).enumerate() {
-            let lines = &self.lines[self.stack.panel(q)];
-            let mut fresh = fresh;
-            for block in self.stack.blocks() {
-                let sums = column_sums(&lines[block.values]);
-                for (g, sum) in target.iter_mut().zip(sums.0) {
-                    *g = if fresh { sum } else { *g + sum };
-                }
-                fresh = false;
             }
         }
     }

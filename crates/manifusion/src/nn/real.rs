@@ -6,15 +6,77 @@ use std::ops::{Add, AddAssign, Div, Mul, Neg, Sub};
 
 use super::activation::VectorMath;
 
-mod sealed {
-    pub trait Sealed {}
-    impl Sealed for f32 {}
-    impl Sealed for f64 {}
+/// The passes of a network for one scalar type. As functions of a type they are compiled here, once;
+/// generic ones would be compiled again, for every instruction set, by each crate that calls them.
+#[expect(private_interfaces, reason = "the trait cannot be named outside of the crate")]
+pub(crate) mod passes {
+    use super::super::core::Core;
+    use super::super::error::NnError;
+    use super::super::forward::{self, EvalBuffers};
+    use super::super::gradient::{self, InputGradient, RowLoss, TrainWorkspace};
+    use super::super::shard::ShardInput;
+
+    pub trait Passes: Sized {
+        fn new_core(config: super::super::NetConfig, seed: u64) -> Core<Self>;
+        fn refresh(core: &mut Core<Self>);
+        fn evaluate(
+            core: &Core<Self>,
+            input: &ShardInput<'_>,
+            buffers: &mut EvalBuffers<Self>,
+            a: &mut [f64],
+            jvp: &mut [f64],
+        );
+        fn loss_gradient(
+            core: &Core<Self>,
+            input: ShardInput<'_>,
+            loss: &dyn RowLoss,
+            workspace: &mut TrainWorkspace<Self>,
+            losses: &mut [f64],
+            input_grad: Option<InputGradient<'_>>,
+        ) -> Result<f64, NnError>;
+    }
+
+    macro_rules! passes {
+        ($T:ty) => {
+            impl Passes for $T {
+                fn new_core(config: super::super::NetConfig, seed: u64) -> Core<Self> {
+                    Core::new(config, seed)
+                }
+
+                fn refresh(core: &mut Core<Self>) {
+                    core.refresh();
+                }
+
+                fn evaluate(
+                    core: &Core<Self>,
+                    input: &ShardInput<'_>,
+                    buffers: &mut EvalBuffers<Self>,
+                    a: &mut [f64],
+                    jvp: &mut [f64],
+                ) {
+                    forward::evaluate(core, input, buffers, a, jvp);
+                }
+
+                fn loss_gradient(
+                    core: &Core<Self>,
+                    input: ShardInput<'_>,
+                    loss: &dyn RowLoss,
+                    workspace: &mut TrainWorkspace<Self>,
+                    losses: &mut [f64],
+                    input_grad: Option<InputGradient<'_>>,
+                ) -> Result<f64, NnError> {
+                    gradient::loss_gradient(core, input, loss, workspace, losses, input_grad)
+                }
+            }
+        };
+    }
+    passes!(f32);
+    passes!(f64);
 }
 
 /// A network's scalar: f32 for work, f64 for checks.
 pub trait Real:
-    sealed::Sealed
+    passes::Passes
     + VectorMath
     + Copy
     + Default
@@ -48,8 +110,6 @@ pub trait Real:
     fn push_bytes(self, bytes: &mut Vec<u8>);
     /// The number of as many little-endian bytes as it has; fewer count as zero bytes.
     fn from_bytes(bytes: &[u8]) -> Self;
-    /// Numbers in a register.
-    fn lanes<S: Simd>() -> usize;
     /// A register of equal numbers.
     fn splat<S: Simd>(simd: S, x: Self) -> Self::Vector<S>;
     /// a·b + c, fused where the machine has it.
@@ -88,10 +148,6 @@ impl Real for f32 {
     }
     fn from_bytes(bytes: &[u8]) -> Self {
         Self::from_le_bytes(std::array::from_fn(|i| bytes.get(i).copied().unwrap_or(0)))
-    }
-    #[inline(always)]
-    fn lanes<S: Simd>() -> usize {
-        S::F32_LANES
     }
     #[inline(always)]
     fn splat<S: Simd>(simd: S, x: Self) -> S::f32s {
@@ -138,10 +194,6 @@ impl Real for f64 {
     }
     fn from_bytes(bytes: &[u8]) -> Self {
         Self::from_le_bytes(std::array::from_fn(|i| bytes.get(i).copied().unwrap_or(0)))
-    }
-    #[inline(always)]
-    fn lanes<S: Simd>() -> usize {
-        S::F64_LANES
     }
     #[inline(always)]
     fn splat<S: Simd>(simd: S, x: Self) -> S::f64s {

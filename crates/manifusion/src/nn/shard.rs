@@ -52,6 +52,8 @@ impl<'a> FieldInput<'a> {
             dim,
             per_row: k,
             first_row: 0,
+            cut: n,
+            gap: 0,
             x: self.x.as_slice(),
             s: self.s,
             e: self.directions.e,
@@ -60,22 +62,49 @@ impl<'a> FieldInput<'a> {
     }
 }
 
-/// Consecutive rows of a checked input.
+/// Rows of a checked input: consecutive ones, or two runs of them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ShardInput<'a> {
     pub(crate) dim: usize,
     pub(crate) per_row: usize,
     /// Index of the first row in the batch.
     pub(crate) first_row: usize,
-    pub(crate) x: &'a [f64],
-    pub(crate) s: &'a [f64],
+    /// Rows of the first run.
+    cut: usize,
+    /// Rows of the batch between the runs; they are in the slices below, but not in this shard.
+    gap: usize,
+    x: &'a [f64],
+    s: &'a [f64],
     e: &'a [f64],
     e_s: &'a [f64],
 }
 
 impl<'a> ShardInput<'a> {
     pub(crate) fn rows(&self) -> usize {
-        self.s.len()
+        self.s.len() - self.gap
+    }
+
+    /// The place of row `i` in the slices.
+    fn index(&self, i: usize) -> usize {
+        if i < self.cut { i } else { i + self.gap }
+    }
+
+    /// The index of row `i` in the batch.
+    pub(crate) fn batch_row(&self, i: usize) -> usize {
+        self.first_row + self.index(i)
+    }
+
+    /// The runs of rows that follow each other in the batch; the second may be empty.
+    pub(crate) fn runs(&self) -> [Range<usize>; 2] {
+        match self.gap {
+            0 => [0..self.rows(), self.rows()..self.rows()],
+            _ => [0..self.cut, self.cut..self.rows()],
+        }
+    }
+
+    /// The time of row `i`.
+    pub(crate) fn s(&self, i: usize) -> f64 {
+        self.s[self.index(i)]
     }
 
     /// The shape of the matrices of an evaluation: a point's tangents are paired with each other,
@@ -84,21 +113,27 @@ impl<'a> ShardInput<'a> {
         Stack { blocks: 1, n: self.rows(), per_row: self.per_row }
     }
 
-    /// The shape of the matrices of a training pass: two blocks of points that are paired row by
-    /// row, values with values and tangents with tangents, if there are enough and evenly many.
-    pub(crate) fn halved_stack(&self) -> Stack {
-        let enough = self.rows() * (1 + self.per_row) >= 2 * STRASSEN_ROWS;
-        let blocks = if enough && self.rows().is_multiple_of(2) { 2 } else { 1 };
-        Stack { blocks, n: self.rows() / blocks, per_row: self.per_row }
+    /// Rows `rows` of a contiguous input and as many from `gap` rows after them on.
+    pub(crate) fn two_runs(&self, rows: Range<usize>, gap: usize) -> Self {
+        let (_, from) = self.split_at(rows.start);
+        let cut = rows.len();
+        let (both, _) = from.split_at(2 * cut + gap);
+        Self { cut, gap, ..both }
+    }
+
+    /// Rows `rows` of a contiguous input.
+    pub(crate) fn run(&self, rows: Range<usize>) -> Self {
+        let (_, from) = self.split_at(rows.start);
+        from.split_at(rows.len()).0
     }
 
     /// Component in s of direction `j` of row `i`.
     pub(crate) fn e_s(&self, i: usize, j: usize) -> f64 {
-        self.e_s.get(i * self.per_row + j).copied().unwrap_or(0.0)
+        self.e_s.get(self.index(i) * self.per_row + j).copied().unwrap_or(0.0)
     }
 
     pub(crate) fn place(&self, i: usize) -> Place<'a> {
-        let (m, k) = (self.dim, self.per_row);
+        let (m, k, i) = (self.dim, self.per_row, self.index(i));
         let e_s = if self.e_s.is_empty() { self.e_s } else { &self.e_s[i * k..(i + 1) * k] };
         Place {
             x: &self.x[i * m..(i + 1) * m],
@@ -108,23 +143,32 @@ impl<'a> ShardInput<'a> {
         }
     }
 
-    /// The rows before and from `row` on.
+    /// The rows before and from `row` on, of a contiguous input.
     pub(crate) fn split_at(&self, row: usize) -> (Self, Self) {
+        debug_assert_eq!(self.gap, 0);
         let (m, k) = (self.dim, self.per_row);
         let (x0, x1) = self.x.split_at(row * m);
         let (s0, s1) = self.s.split_at(row);
         let (e0, e1) = self.e.split_at(row * k * m);
         let (es0, es1) = self.e_s.split_at(if self.e_s.is_empty() { 0 } else { row * k });
         (
-            Self { x: x0, s: s0, e: e0, e_s: es0, ..*self },
-            Self { x: x1, s: s1, e: e1, e_s: es1, first_row: self.first_row + row, ..*self },
+            Self { x: x0, s: s0, e: e0, e_s: es0, cut: row, ..*self },
+            Self {
+                x: x1,
+                s: s1,
+                e: e1,
+                e_s: es1,
+                cut: s1.len(),
+                first_row: self.first_row + row,
+                ..*self
+            },
         )
     }
 }
 
 /// The shape of a matrix of stacked rows stored by panels: in each block n value rows, then n
 /// rows of each tangent.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Stack {
     blocks: usize,
     /// Points of a block.
@@ -145,6 +189,39 @@ pub(crate) struct Block {
 const STRASSEN_ROWS: usize = 64;
 
 impl Stack {
+    /// The shape of the matrices of a training pass over so many points: two blocks of points that
+    /// are paired row by row, values with values and tangents with tangents, if there are enough
+    /// and evenly many.
+    pub(crate) fn training(points: usize, per_row: usize) -> Self {
+        let enough = points * (1 + per_row) >= 2 * STRASSEN_ROWS;
+        let blocks = if enough && points.is_multiple_of(2) { 2 } else { 1 };
+        Self { blocks, n: points / blocks, per_row }
+    }
+
+    /// The same shape with so many points in each block.
+    pub(crate) fn with_block_points(self, n: usize) -> Self {
+        Self { n, ..self }
+    }
+
+    /// Points of a block.
+    pub(crate) fn block_points(self) -> usize {
+        self.n
+    }
+
+    /// Whether there are two blocks, whose rows are paired.
+    pub(crate) fn is_paired(self) -> bool {
+        self.blocks == 2
+    }
+
+    /// Runs of `n` lines that a panel consists of: value and tangents of each block.
+    pub(crate) fn runs(self) -> usize {
+        self.blocks * (1 + self.per_row)
+    }
+
+    pub(crate) fn block_count(self) -> usize {
+        self.blocks
+    }
+
     /// All rows, and the lines from one panel to the next.
     pub(crate) fn rows(self) -> usize {
         self.blocks * self.block_rows()
@@ -172,13 +249,18 @@ impl Stack {
 
     /// The blocks of a panel.
     pub(crate) fn blocks(self) -> impl Iterator<Item = Block> {
+        (0..self.blocks).map(move |b| self.block(b))
+    }
+
+    /// A block of a panel.
+    pub(crate) fn block(self, b: usize) -> Block {
         let (rows, n) = (self.block_rows(), self.n);
         let bends = if self.per_row > 0 { n } else { 0 };
-        (0..self.blocks).map(move |b| Block {
+        Block {
             rows: b * rows..(b + 1) * rows,
             values: b * rows..b * rows + n,
             bends: b * bends..(b + 1) * bends,
-        })
+        }
     }
 
     /// The line of point `i`'s tangent `j`, counted from 1; 0 is the value.
@@ -207,16 +289,6 @@ impl Stack {
     }
 }
 
-/// How a batch is cut. It depends on the batch and on the number of gradient partitions, never on
-/// the number of threads, so that sums are formed in the same order everywhere.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ShardPlan {
-    /// Rows of a shard; the last of a partition may have fewer.
-    pub(crate) shard: usize,
-    /// Rows of a partition; the last may have fewer.
-    pub(crate) partition: usize,
-}
-
 /// Value and tangent rows of an evaluation's shard: enough of them meet each panel of weights
 /// that comes from the third-level cache (5 × 512, one thread: 277 ms; 192 rows gave 299).
 pub(crate) const EVAL_ROWS: usize = 384;
@@ -225,11 +297,16 @@ pub(crate) const EVAL_ROWS: usize = 384;
 /// one thread: 104 ms; 288 rows gave 107).
 pub(crate) const TRAIN_ROWS: usize = 400;
 
-impl ShardPlan {
-    pub(crate) fn new(rows: usize, per_row: usize, partitions: usize, stacked: usize) -> Self {
-        let partition = rows.div_ceil(partitions).next_multiple_of(2).max(1);
-        let target = (stacked / (1 + per_row)).max(1);
-        let shards = partition.div_ceil(target);
-        Self { shard: partition.div_ceil(shards).next_multiple_of(2), partition }
-    }
+/// Points of the first half of a batch.
+pub(crate) fn half_points(points: usize) -> usize {
+    points.div_ceil(2).next_multiple_of(2).max(1)
+}
+
+/// Points of a shard if each half of a batch is cut evenly into shards of at most so many stacked
+/// rows. It depends on the batch alone, never on the number of threads, so that sums over shards
+/// are formed in the same order everywhere.
+pub(crate) fn shard_points(points: usize, per_row: usize, stacked: usize) -> usize {
+    let half = half_points(points);
+    let target = (stacked / (1 + per_row)).max(1);
+    half.div_ceil(half.div_ceil(target)).next_multiple_of(2)
 }

@@ -63,8 +63,7 @@ pub struct TrainConfig {
     pub ema: f64,
     /// Seed of weights, batches, times and noise.
     pub seed: u64,
-    /// Gradient partitions: parts of a batch whose gradients threads can compute side by side. Part
-    /// of the arithmetic, so that results do not depend on the number of threads.
+    /// Gradient partitions: the most threads that a step can use. Results depend on neither.
     pub partitions: usize,
 }
 

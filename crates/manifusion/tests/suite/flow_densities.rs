@@ -50,15 +50,12 @@ impl Field for Linear {
 
 fn flow(spec: &str, field: impl Field + 'static, start: f64, end: f64) -> FlowDensity {
     let manifold = parse(spec).unwrap();
+    let prior = default_prior(&manifold).unwrap();
+    let velocity = Arc::new(FieldVelocity(Arc::new(field)));
     FlowDensity {
-        prior: default_prior(&manifold).unwrap(),
-        manifold,
-        velocity: Arc::new(FieldVelocity(Arc::new(field))),
-        start,
-        end,
-        clock: FlowClock::Time,
         options: FlowOptions::with_tolerance(1e-9),
         sampling: OdeOptions { rtol: 1e-6, atol: 1e-6, ..OdeOptions::default() },
+        ..FlowDensity::new(manifold, prior, velocity, start, end)
     }
 }
 

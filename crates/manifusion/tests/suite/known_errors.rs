@@ -7,9 +7,8 @@ use manifusion::density::Density;
 use manifusion::error::SolveError;
 use manifusion::evaluation::EvaluationOptions;
 use manifusion::field::Field;
-use manifusion::flow_density::{FieldVelocity, FlowClock, FlowDensity, FlowOptions};
+use manifusion::flow_density::{FieldVelocity, FlowDensity, FlowOptions};
 use manifusion::manifold::parse;
-use manifusion::ode::OdeOptions;
 use manifusion::prior::default_prior;
 use manifusion::rows::Rows;
 
@@ -62,16 +61,10 @@ impl Field for WithNormalPart {
 
 fn flow(field: WithNormalPart, end: f64, tolerance: f64) -> FlowDensity {
     let manifold = parse("sphere:2").unwrap();
-    FlowDensity {
-        prior: default_prior(&manifold).unwrap(),
-        manifold,
-        velocity: Arc::new(FieldVelocity(Arc::new(field))),
-        start: 0.0,
-        end,
-        clock: FlowClock::Time,
-        options: FlowOptions::with_tolerance(tolerance),
-        sampling: OdeOptions::default(),
-    }
+    let prior = default_prior(&manifold).unwrap();
+    let velocity = Arc::new(FieldVelocity(Arc::new(field)));
+    let options = FlowOptions::with_tolerance(tolerance);
+    FlowDensity { options, ..FlowDensity::new(manifold, prior, velocity, 0.0, end) }
 }
 
 /// Points around the sphere.

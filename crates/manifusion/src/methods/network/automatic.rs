@@ -67,16 +67,8 @@ pub(in crate::methods) fn warmup(steps: u64) -> u64 {
     (steps / 50).min(500)
 }
 
-/// Gradient partitions of a batch with so many values and tangents. Matrix products of fewer than
-/// some 256 rows lose what more threads gain: in eight partitions a denoising step of 512 rows
-/// takes a quarter longer on two cores.
-pub(in crate::methods) fn partitions(stacked_rows: usize) -> usize {
-    match stacked_rows / 256 {
-        0..4 => 2,
-        4..8 => 4,
-        _ => 8,
-    }
-}
+/// Gradient partitions: with more, tasks of a usual batch would be too small.
+const PARTITIONS: usize = 8;
 
 /// What decides about a network.
 pub(in crate::methods) struct NetFacts<'a> {
@@ -145,13 +137,11 @@ impl NetFacts<'_> {
 const SOAP_RATE: f64 = 2.0;
 
 /// The training loop with every open choice made: where the optimiser is open it is `usual`, where
-/// the rate is open it is `adam_rate` or SOAP's multiple of it, and a row of the batch has so many
-/// tangents.
+/// the rate is open it is `adam_rate` or SOAP's multiple of it.
 pub(in crate::methods) fn training(
     choices: &TrainingChoices,
     usual: Optimiser,
     adam_rate: f64,
-    tangents: usize,
 ) -> TrainingSettings {
     let optimiser = choices.optimiser.unwrap_or(usual);
     let rate = match optimiser {
@@ -166,7 +156,7 @@ pub(in crate::methods) fn training(
     };
     TrainingSettings {
         batch,
-        partitions: choices.partitions.unwrap_or(partitions(batch * (1 + tangents))),
+        partitions: choices.partitions.unwrap_or(PARTITIONS),
         steps,
         minutes,
         optimiser,

@@ -2,8 +2,7 @@
 //! the run. A method is then a [`Recipe`]: an objective and the density that a network stands for.
 
 mod automatic;
-mod diffusion;
-mod flow;
+mod fitted;
 mod plan;
 mod settings;
 
@@ -16,8 +15,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 
 pub(super) use automatic::{NetFacts, Scales, smallest_time, training, warmup};
-pub(super) use diffusion::FittedDiffusion;
-pub(super) use flow::{FittedFlow, TOLERANCE};
+pub(super) use fitted::{FittedNetwork, LearnedFlow, TOLERANCE};
 pub use settings::{
     HasTraining, HasTrainingChoices, NetChoices, NetSettings, NetworkChoices, NetworkSettings,
     OfMethod, Preset, TrainingChoices, TrainingSettings,

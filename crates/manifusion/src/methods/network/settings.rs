@@ -62,7 +62,7 @@ settings! {
     "train": TrainingSettings, TrainingChoices {
         /// Rows per step.
         batch: usize,
-        /// Gradient partitions: the most threads that a step can use. Part of the arithmetic.
+        /// Gradient partitions: the most threads that a step can use. Results do not depend on it.
         partitions: usize,
         /// Steps of the run; where minutes are given, found by measuring.
         steps: u64,

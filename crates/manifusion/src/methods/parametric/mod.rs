@@ -113,6 +113,10 @@ impl<C: Component> Method for ParametricMethod<C> {
         Err(FitError::Unsupported { method, manifold: geometry.manifold.name(), known })
     }
 
+    fn needs_mixture(&self) -> bool {
+        false
+    }
+
     fn check(&self, choices: &Json) -> Result<(), FitError> {
         let choices: Parametric = read_settings(choices)?;
         if choices.components == Some(0) {

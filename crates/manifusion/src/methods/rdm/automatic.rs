@@ -126,13 +126,8 @@ pub(super) fn resolve(
     let loss = train.loss.unwrap_or(loss);
     let probes = train.probes.unwrap_or(1);
     let divergence = train.divergence.unwrap_or(Divergence::Frame);
-    let tangents = match (loss, divergence) {
-        (Loss::Denoising, _) => 0,
-        (Loss::Implicit, Divergence::Hutchinson | Divergence::HutchinsonGaussian) => probes,
-        (Loss::Implicit, _) => manifold.dim(),
-    };
     let rate = if has_grids { 3e-3 } else { 2e-3 };
-    let training = training(&train.training(), Optimiser::Soap, rate, tangents);
+    let training = training(&train.training(), Optimiser::Soap, rate);
     let train = TrainSettings {
         loss,
         smoothing,

@@ -13,7 +13,7 @@ pub use settings::{
     TrainChoices, TrainSettings,
 };
 
-use super::network::{FittedDiffusion, NetworkMethod, PRESET, Recipe, RecipeRun};
+use super::network::{FittedNetwork, NetworkMethod, PRESET, Recipe, RecipeRun};
 use super::references::RDM;
 use super::{FitError, Fitted, Geometry, MethodInfo, ModelFacts, Request, Task, write_settings};
 use crate::divergence::{Estimator, ProbeLaw};
@@ -108,8 +108,8 @@ impl Recipe for RdmRecipe {
             s_min: Some(model.s_min),
             t_end: Some(model.t_end),
         };
-        let (info, diffusion, settings) = (&INFO, parts.assemble(), write_settings(settings)?);
-        Ok(Arc::new(FittedDiffusion { info, settings, net, best_step, diffusion, facts }))
+        let (info, density, settings) = (&INFO, parts.assemble(), write_settings(settings)?);
+        Ok(Arc::new(FittedNetwork { info, settings, net, best_step, facts, density }))
     }
 
     fn proposal(bound: &Bound) -> Vec<[f64; 2]> {

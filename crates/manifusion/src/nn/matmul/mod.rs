@@ -19,7 +19,7 @@ pub(crate) use strassen::{
     PRODUCTS, Quadrants, RowPair, WeightPanels, add_strassen_gradient, multiply_step,
     quadrant_sums, weight_sums,
 };
-pub(crate) use weight_gradient::{add_weight_gradient, column_sums};
+pub(crate) use weight_gradient::{add_columns, add_weight_gradient};
 
 /// Columns of a panel.
 pub(crate) const LANES: usize = 16;
@@ -61,6 +61,12 @@ fn prefetch<T>(line: &Line<T>) {
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = line;
+}
+
+/// Registers of a line. A `match` on it in a `const` block compiles one arm: the others would be
+/// most of the code of the products.
+const fn registers<T: Real, S: Simd>() -> usize {
+    size_of::<Line<T>>() / size_of::<T::Vector<S>>()
 }
 
 /// Number of panels that hold `columns`.
@@ -211,7 +217,7 @@ impl<T: Real> WithSimd for MultiplyPanel<'_, T> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
         // Registers decide the tile: accumulators, the panel's line, one broadcast.
-        match LANES / T::lanes::<S>() {
+        match const { registers::<T, S>() } {
             1 => self.run::<S, 12, 1>(simd),
             2 => self.run::<S, 6, 2>(simd),
             4 => self.run::<S, 3, 4>(simd),
@@ -236,16 +242,21 @@ impl<T: Real> MultiplyPanel<'_, T> {
                 for line in next.next().unwrap_or_default() {
                     prefetch(line);
                 }
-                // Constants above MR never match: `tile_rows` does not return them.
+                macro_rules! tile {
+                    ($mr:literal) => {
+                        tile::<S, T, $mr, V>(simd, a, stride, b, row, &mut sink)
+                    };
+                }
+                // Larger tiles than the largest are not compiled.
                 match rows {
-                    12 => tile::<S, T, 12, V>(simd, a, stride, b, row, &mut sink),
-                    8 => tile::<S, T, 8, V>(simd, a, stride, b, row, &mut sink),
-                    6 => tile::<S, T, 6, V>(simd, a, stride, b, row, &mut sink),
-                    5 => tile::<S, T, 5, V>(simd, a, stride, b, row, &mut sink),
-                    4 => tile::<S, T, 4, V>(simd, a, stride, b, row, &mut sink),
-                    3 => tile::<S, T, 3, V>(simd, a, stride, b, row, &mut sink),
-                    2 => tile::<S, T, 2, V>(simd, a, stride, b, row, &mut sink),
-                    _ => tile::<S, T, 1, V>(simd, a, stride, b, row, &mut sink),
+                    12 if const { MR >= 12 } => tile!(12),
+                    8 if const { MR >= 8 } => tile!(8),
+                    6 if const { MR >= 6 } => tile!(6),
+                    5 if const { MR >= 5 } => tile!(5),
+                    4 if const { MR >= 4 } => tile!(4),
+                    3 if const { MR >= 3 } => tile!(3),
+                    2 if const { MR >= 2 } => tile!(2),
+                    _ => tile!(1),
                 }
                 row += rows;
             }

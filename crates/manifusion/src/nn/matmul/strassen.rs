@@ -19,7 +19,7 @@ use pulp::{Simd, WithSimd};
 use std::ops::Range;
 
 use super::weight_gradient::{TakeRow, add_line, product};
-use super::{LANES, Line, Sink, multiply_into, panels};
+use super::{LANES, Line, Sink, multiply_into, registers};
 use crate::nn::real::Real;
 
 /// Two ranges of rows of equal length that form the halves of a product.
@@ -39,22 +39,21 @@ pub(crate) struct Quadrants<'a, T> {
     /// The matrix, `stride` lines a panel.
     pub(crate) lines: &'a [Line<T>],
     pub(crate) stride: usize,
-    /// Columns.
-    pub(crate) columns: usize,
+    /// Panels of a half of the columns.
+    pub(crate) half: usize,
+    /// The panel that the second half of the columns starts with: `half`, or more if these are some
+    /// panels of each half of a wider matrix.
+    pub(crate) second: usize,
     pub(crate) pair: RowPair,
     /// s1 … s4, each by panels of `pair.rows` lines.
     pub(crate) sums: &'a [Line<T>],
 }
 
 impl<'a, T: Real> Quadrants<'a, T> {
-    fn half_panels(&self) -> usize {
-        panels(self.columns) / 2
-    }
-
     /// Lines from a quadrant's first on; `row` and `column` are 0 or 1.
     fn quadrant(&self, row: usize, column: usize) -> &'a [Line<T>] {
         let first = [self.pair.first, self.pair.second][row];
-        &self.lines[column * self.half_panels() * self.stride + first..]
+        &self.lines[column * self.second * self.stride + first..]
     }
 
     /// The lines of one panel of a quadrant.
@@ -64,7 +63,7 @@ impl<'a, T: Real> Quadrants<'a, T> {
 
     /// One of s1 … s4, counted from 1.
     fn sum(&self, which: usize) -> &'a [Line<T>] {
-        let size = self.half_panels() * self.pair.rows;
+        let size = self.half * self.pair.rows;
         &self.sums[(which - 1) * size..which * size]
     }
 
@@ -109,7 +108,7 @@ impl<T: Real> WithSimd for QuadrantSums<'_, T> {
             for r in 0..rows {
                 let [a11, a12] = [&a11[r], &a12[r]].map(|a| T::vectors::<S>(&a.0));
                 let [a21, a22] = [&a21[r], &a22[r]].map(|a| T::vectors::<S>(&a.0));
-                for v in 0..LANES / T::lanes::<S>() {
+                for v in 0..const { registers::<T, S>() } {
                     let sum = T::plus(simd, a21[v], a22[v]);
                     let less = T::minus(simd, sum, a11[v]);
                     T::vectors_mut::<S>(&mut s1[r].0)[v] = sum;
@@ -160,7 +159,7 @@ impl<T: Real> WithSimd for WeightSums<'_, T> {
         for k in 0..depth {
             let [b11, b12] = [&b11[k], &b12[k]].map(|b| T::vectors::<S>(&b.0));
             let [b21, b22] = [&b21[k], &b22[k]].map(|b| T::vectors::<S>(&b.0));
-            for v in 0..LANES / T::lanes::<S>() {
+            for v in 0..const { registers::<T, S>() } {
                 let difference = T::minus(simd, b12[v], b11[v]);
                 let rest = T::minus(simd, b22[v], difference);
                 T::vectors_mut::<S>(&mut t1[k].0)[v] = difference;
@@ -229,7 +228,8 @@ pub(crate) fn multiply_step<T: Real>(
 /// Panels of z whose quadrants and sums stay in the second-level cache while h passes by.
 const GROUP: usize = 4;
 
-/// `g ← [g] + Σ_r h[r, ·]·z[r, ·]` over the paired rows, for the whole row-major gradient.
+/// `g ← [g] + Σ_r h[r, ·]·z[r, ·]` over the paired rows, for the row-major gradient: its rows for
+/// the first half of the columns of h, and those for the second.
 ///
 /// Transposed, the rows are the depth of this product; their sums of z are those of its product
 /// with the weights if its rows and columns are swapped: with h₁₂ for the first rows and second
@@ -245,7 +245,7 @@ const GROUP: usize = 4;
 pub(crate) fn add_strassen_gradient<T: Real>(
     h: Quadrants<'_, T>,
     z: Quadrants<'_, T>,
-    g: &mut [T],
+    g: [&mut [T]; 2],
     fresh: bool,
 ) {
     pulp::Arch::new().dispatch(StrassenGradient { h, z, g, fresh });
@@ -254,7 +254,7 @@ pub(crate) fn add_strassen_gradient<T: Real>(
 struct StrassenGradient<'a, T> {
     h: Quadrants<'a, T>,
     z: Quadrants<'a, T>,
-    g: &'a mut [T],
+    g: [&'a mut [T]; 2],
     fresh: bool,
 }
 
@@ -263,7 +263,7 @@ impl<T: Real> WithSimd for StrassenGradient<'_, T> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(mut self, simd: S) {
-        let (p_end, q_end) = (self.h.half_panels(), self.z.half_panels());
+        let (p_end, q_end) = (self.h.half, self.z.half);
         let mut kept = [Kept { v: [Line::ZERO; LANES], x: [Line::ZERO; LANES] }; GROUP];
         for first in (0..q_end).step_by(GROUP) {
             let group = first..q_end.min(first + GROUP);
@@ -298,7 +298,8 @@ impl<T: Real> StrassenGradient<'_, T> {
             5 => (h.sum_panel(1, p), [1, 0]),
             _ => (h.sum_panel(4, p), [0, 0]),
         };
-        let g = &mut self.g[(p + row * h.half_panels()) * LANES * z.columns..];
+        let row_len = 2 * z.half * LANES;
+        let g = &mut self.g[row][p * LANES * row_len..];
         for (kept, q) in tiles.kept.iter_mut().zip(tiles.group.clone()) {
             let z_panel = match STEP {
                 0 => z.quadrant_panel(1, 1, q),
@@ -309,9 +310,8 @@ impl<T: Real> StrassenGradient<'_, T> {
                 5 => z.sum_panel(1, q),
                 _ => z.quadrant_panel(0, 0, q),
             };
-            let g = &mut g[(q + column * z.half_panels()) * LANES..];
-            let mut part =
-                CombinedRows::<T, STEP> { kept, g, row_len: z.columns, fresh: self.fresh };
+            let g = &mut g[(q + column * z.half) * LANES..];
+            let mut part = CombinedRows::<T, STEP> { kept, g, row_len, fresh: self.fresh };
             product(simd, h_panel, z_panel, &mut part);
         }
     }
@@ -368,6 +368,7 @@ impl<T: Real, const STEP: usize> TakeRow<T> for CombinedRows<'_, T, STEP> {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use super::super::panels;
     use super::super::tests::{matrix, naive};
     use super::*;
 
@@ -391,6 +392,15 @@ pub(super) mod tests {
         sums
     }
 
+    fn quadrants<'a, T: Real>(
+        lines: &'a [Line<T>],
+        columns: usize,
+        sums: &'a [Line<T>],
+    ) -> Quadrants<'a, T> {
+        let half = panels(columns) / 2;
+        Quadrants { lines, stride: ROWS, half, second: half, pair: PAIR, sums }
+    }
+
     const IN_ROWS: [[usize; 2]; 4] = [[0, 0], [0, 1], [1, 0], [1, 1]];
     const TRANSPOSED: [[usize; 2]; 4] = [[1, 0], [0, 0], [1, 1], [0, 1]];
 
@@ -399,8 +409,7 @@ pub(super) mod tests {
         let (a, a_lines) = matrix::<T>(1, ROWS, depth);
         let (b, b_lines) = matrix::<T>(2, depth, columns);
         let a_sums = sums(&a_lines, depth, IN_ROWS);
-        let left =
-            Quadrants { lines: &a_lines, stride: ROWS, columns: depth, pair: PAIR, sums: &a_sums };
+        let left = quadrants(&a_lines, depth, &a_sums);
         let expected = naive(&paired(&a, depth), &b, 2 * PAIR.rows, depth, columns);
         let half = panels(columns) / 2;
         for panel in 0..half {
@@ -442,8 +451,6 @@ pub(super) mod tests {
         let (z, z_lines) = matrix::<T>(4, ROWS, outputs);
         let h_sums = sums(&h_lines, inputs, TRANSPOSED);
         let z_sums = sums(&z_lines, outputs, IN_ROWS);
-        let quadrants =
-            |lines, columns, sums| Quadrants { lines, stride: ROWS, columns, pair: PAIR, sums };
         let (h, z) = (paired(&h, inputs), paired(&z, outputs));
         let rows = 2 * PAIR.rows;
         let turned: Vec<f64> =
@@ -454,7 +461,7 @@ pub(super) mod tests {
             let task = StrassenGradient {
                 h: quadrants(&h_lines, inputs, &h_sums),
                 z: quadrants(&z_lines, outputs, &z_sums),
-                g: &mut g,
+                g: g.split_at_mut(inputs / 2 * outputs).into(),
                 fresh,
             };
             task.with_simd(simd);

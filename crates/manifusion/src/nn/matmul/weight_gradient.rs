@@ -2,7 +2,7 @@
 
 use pulp::{Simd, WithSimd};
 
-use super::{LANES, Line, UNROLL};
+use super::{LANES, Line, UNROLL, registers};
 use crate::nn::real::Real;
 
 /// `g[k, n] ← [g[k, n]] + Σ_r h[r, k]·z[r, n]` for one panel of h and one of z: up to 16 × 16
@@ -93,7 +93,7 @@ pub(super) fn product<S: Simd, T: Real>(
     z: &[Line<T>],
     take: &mut impl TakeRow<T>,
 ) {
-    match LANES / T::lanes::<S>() {
+    match const { registers::<T, S>() } {
         1 => {
             rows::<S, T, 8, 0, 1>(simd, h, z, take);
             rows::<S, T, 8, 8, 1>(simd, h, z, take);
@@ -163,15 +163,13 @@ fn rank_one<S: Simd, T: Real, const MR: usize, const K0: usize, const V: usize>(
     }
 }
 
-/// Sums of the columns of one panel.
-pub(crate) fn column_sums<T: Real>(z: &[Line<T>]) -> Line<T> {
-    let mut sum = Line::ZERO;
+/// Adds the columns of one panel to `sum`.
+pub(crate) fn add_columns<T: Real>(sum: &mut Line<T>, z: &[Line<T>]) {
     for line in z {
         for (sum, z) in sum.0.iter_mut().zip(&line.0) {
             *sum += *z;
         }
     }
-    sum
 }
 
 /// One panel on a given instruction set.
