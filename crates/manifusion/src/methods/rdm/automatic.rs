@@ -102,13 +102,8 @@ pub(super) fn resolve(
         may_have_grids: kernel_known && train.loss != Some(Loss::Implicit),
     };
     let has_grids = facts.has_grids(&net);
-    // With grids there is much fine detail, which more smoothing would hide; in many dimensions the
-    // mixture is poor.
-    let usual = match (has_grids, manifold.dim()) {
-        (true, _) => 0.25,
-        (false, 0..=3) => 0.5,
-        (false, _) => 0.05,
-    };
+    // In many dimensions the mixture is poor.
+    let usual = if manifold.dim() <= 3 { 0.5 } else { 0.05 };
     let smoothing = train.smoothing.unwrap_or(usual);
     let model = ModelSettings {
         prior_score: model.prior_score.unwrap_or(!prior.is_driftless()),

@@ -39,6 +39,16 @@ fn steps_of_member(network: &RdmSettings) -> u64 {
     }
 }
 
+/// The settings of a network of a stack: every second one has half the smoothing of the first, so
+/// that the validation points can choose between the two.
+fn of_member(network: &RdmSettings, number: usize) -> RdmSettings {
+    let mut settings = network.clone();
+    if number % 2 == 1 {
+        settings.train.smoothing *= 0.5;
+    }
+    settings
+}
+
 /// A stack in training.
 pub(super) struct StackRun {
     geometry: Geometry,
@@ -78,16 +88,20 @@ impl StackRun {
         // With one network at least, so that the settings of all are known.
         let seeds = seeds(task.seed, members.max(1));
         let mut networks = start_networks::<RdmRecipe>(task, &network, &seeds)?;
-        let settings = StackSettings::of(members, networks[0].resolved().clone());
+        let network = networks[0].resolved().clone();
         networks.truncate(members);
-        Ok(Self::of(task, settings, networks))
+        for (number, run) in networks.iter_mut().enumerate().skip(1) {
+            *run = RdmRun::new(task, of_member(&network, number), seeds[number])?;
+        }
+        Ok(Self::of(task, StackSettings::of(members, network), networks))
     }
 
     pub(super) fn open(task: &Task, settings: StackSettings) -> Result<Self, FitError> {
         let network = settings.network();
         let networks: Result<Vec<RdmRun>, FitError> = seeds(task.seed, settings.members)
             .into_iter()
-            .map(|seed| RdmRun::new(task, network.clone(), seed))
+            .enumerate()
+            .map(|(number, seed)| RdmRun::new(task, of_member(&network, number), seed))
             .collect();
         Ok(Self::of(task, settings, networks?))
     }
