@@ -142,7 +142,7 @@ struct Slice<'a> {
     grad: Option<InputGradient<'a>>,
 }
 
-impl<'a> Slice<'a> {
+impl Slice<'_> {
     fn split_at(self, row: usize) -> (Self, Self) {
         let (m, k) = (self.input.dim, self.input.per_row);
         let (before, after) = self.input.split_at(row);
@@ -187,7 +187,7 @@ impl<T: Real> Half<T> {
             let gradient = Some(LayerGradients { grad, fresh, sums });
             let (rows, stack) = (task.input(&input), task.stack);
             run_rows(job.core, &rows, job.loss, stack, &mut task.buffers, by_input, gradient)?;
-            copy_out(task, &input, slice.losses, slice.grad.as_mut());
+            copy_out(task, &input, slice.losses, &mut slice.grad);
             let (shards, tasks) = (&self.shards[..], &self.tasks[..1]);
             let rows = weights::Activations { core: job.core, input: &input, shards, tasks };
             weights::add_input_gradient(rows, &mut self.grad, fresh, scratch);
@@ -214,7 +214,7 @@ impl<T: Real> Half<T> {
                 return Err(bad);
             }
             for task in &*tasks {
-                copy_out(task, &input, slice.losses, slice.grad.as_mut());
+                copy_out(task, &input, slice.losses, &mut slice.grad);
             }
             let shards = &self.shards;
             let rows = weights::Activations { core: job.core, input: &input, shards, tasks };
@@ -350,7 +350,7 @@ fn copy_out<T: Real>(
     task: &RowTask<T>,
     all: &ShardInput<'_>,
     losses: &mut [f64],
-    grad: Option<&mut InputGradient<'_>>,
+    grad: &mut Option<InputGradient<'_>>,
 ) {
     let (input, buffers) = (task.input(all), &task.buffers);
     let copy = |to: &mut [f64], from: &[f64], width: usize| {

@@ -280,7 +280,7 @@ impl<T: Real> LayerPart<'_, T> {
         let operand = Operand::new(z, stack, &packed.backward, z_sums);
         operand.add_gradient(h, h_sums, weight, fresh);
         let rows = tasks.iter().map(|task| (task.stack, cotangents(&task.buffers, layer)));
-        add_bias(rows, self.bias, fresh);
+        add_bias(&rows, self.bias, fresh);
     }
 }
 
@@ -319,7 +319,7 @@ fn join<'a, T: Real>(
 /// `g ← [g] + Σ_r z[r, ·]` over the value rows of a shard that was cut into tasks, first those of
 /// the first blocks, then those of the second.
 fn add_bias<'a, T: Real>(
-    tasks: impl Iterator<Item = (Stack, &'a [Line<T>])> + Clone,
+    tasks: &(impl Iterator<Item = (Stack, &'a [Line<T>])> + Clone),
     g: &mut [T],
     fresh: bool,
 ) {
@@ -366,7 +366,7 @@ impl<T: Real> LayerGradients<'_, T> {
         let h = HalvedColumns::whole(h, packed.inputs);
         z.add_gradient(h, self.sums, halves.into(), self.fresh);
         let rows = std::iter::once((stack, lines));
-        add_bias(rows, &mut self.grad[bias.range()], self.fresh);
+        add_bias(&rows, &mut self.grad[bias.range()], self.fresh);
     }
 }
 
