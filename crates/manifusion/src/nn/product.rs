@@ -1,4 +1,5 @@
-//! The products of a layer on all rows of a shard and the gradient of its weights, by Strassen–Winograd where the sizes allow it.
+//! The products of a layer on all rows of a shard and the gradient of its weights, by
+//! Strassen–Winograd where the sizes allow it.
 
 use super::matmul::{
     LANES, Line, PRODUCTS, Quadrants, RowPair, add_strassen_gradient, add_weight_gradient,

@@ -6,8 +6,9 @@ use std::ops::{Add, AddAssign, Div, Mul, Neg, Sub};
 
 use super::activation::VectorMath;
 
-/// The passes of a network for one scalar type. As functions of a type they are compiled here, once;
-/// generic ones would be compiled again, for every instruction set, by each crate that calls them.
+/// The passes of a network for one scalar type. As functions of a type they are compiled here,
+/// once; generic ones would be compiled again, for every instruction set, by each crate that calls
+/// them.
 #[expect(private_interfaces, reason = "the trait cannot be named outside of the crate")]
 pub(crate) mod passes {
     use super::super::core::Core;
