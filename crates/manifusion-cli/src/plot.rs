@@ -1,10 +1,9 @@
 //! `manifusion plot` and `manifusion report`.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use anyhow::{Result, bail};
-use manifusion::methods::{Fitted, WithOptions};
+use manifusion::methods::WithOptions;
 use manifusion::parallel::in_pool;
 use manifusion::points::Points;
 use manifusion::sample::SampleOptions;
@@ -90,7 +89,6 @@ pub(crate) struct ReportArgs {
 
 /// What pictures are drawn from.
 struct RunPictures {
-    model: Arc<dyn Fitted>,
     density: WithOptions,
     test: Points,
     curves: TrainingCurves,
@@ -119,7 +117,7 @@ impl RunPictures {
     }
 
     fn of(run: &StoredRun, density: WithOptions, coastlines: bool) -> Result<Self> {
-        let (model, form) = (Arc::clone(&density.model), &run.data_facts()?.output);
+        let (model, form) = (&density.model, &run.data_facts()?.output);
         let source = run.settings().data.source.as_deref().unwrap_or_default();
         let forms = form.form.as_slice();
         let on_earth = [Form::LatLon, Form::LonLat];
@@ -139,7 +137,6 @@ impl RunPictures {
                 && synthetic_name(source).is_none()
                 && forms.iter().any(|form| on_earth.contains(form)),
             axis_names: if named { form.names.clone() } else { Vec::new() },
-            model,
             density,
         })
     }
