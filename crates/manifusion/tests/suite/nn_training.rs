@@ -376,7 +376,7 @@ fn gradient_partitions_run_side_by_side() {
         all.notify_all();
         let missing = |threads: &mut HashSet<_>| threads.len() < PARTITIONS;
         let (_threads, waited) =
-            all.wait_timeout_while(threads, Duration::from_secs(60), missing).unwrap();
+            all.wait_timeout_while(threads, Duration::from_mins(1), missing).unwrap();
         assert!(!waited.timed_out(), "a thread was left waiting for the others");
         cotangents.loss.fill(1.0);
     };
