@@ -1,6 +1,7 @@
 //! The extension module of the Python package `manifusion`: arrays in, arrays out. What is learned,
 //! read and drawn is the library's; the classes that users see are in `lib/manifusion`.
 
+mod custom;
 mod errors;
 mod manifold;
 mod pictures;

@@ -142,7 +142,7 @@ pub(crate) fn plot<'py>(
         let picture = watch.stage("picture", || draw(kind, &source.plot(), &options))?;
         Ok::<_, Failure>((picture.to_png()?, picture.to_svg()))
     })?;
-    let (png, svg) = drawn?;
+    let (png, svg) = run.whole(drawn)?;
     Ok((PyBytes::new(py, &png), svg))
 }
 
@@ -162,7 +162,8 @@ pub(crate) fn grid<'py>(
         let tolerance = run.run.settings().evaluate.tolerance;
         let source = Source::new(&run.run, None, tolerance, false)?;
         Ok::<_, Failure>(watch.stage("density", || Grid::new(&source.plot(), &options))?)
-    })??;
+    })?;
+    let grid = run.whole(grid)?;
     let (shape, found) = ([grid.y.len, grid.x.len], PyDict::new(py));
     found.set_item("x_name", &grid.x.name)?;
     found.set_item("y_name", &grid.y.name)?;
@@ -190,8 +191,8 @@ pub(crate) fn geojson(
         let source = Source::new(&run.run, None, ROUGH, false)?;
         let grid = watch.stage("density", || Grid::new(&source.plot(), &options))?;
         Ok::<_, Failure>(to_geojson(&grid)?)
-    })??;
-    Ok(json.to_string())
+    })?;
+    Ok(run.whole(json)?.to_string())
 }
 
 /// The report, one HTML page.
@@ -230,6 +231,6 @@ pub(crate) fn html(
             generator: concat!("manifusion ", env!("CARGO_PKG_VERSION")),
         };
         Ok::<_, Failure>(watch.stage("report", || report_html(&input))?)
-    })??;
-    Ok(page)
+    })?;
+    run.whole(page)
 }

@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use manifusion::error::SolveError;
 use manifusion::evaluation::{Baselines, Evaluation, EvaluationOptions, evaluate};
-use manifusion::fit::{Recorder, drive};
-use manifusion::manifold::parse;
+use manifusion::fit::{Recorder, drive, finish};
+use manifusion::manifold::{Manifold, parse};
 use manifusion::methods::{FitError, Fitted, Run, write_mixture};
 use manifusion::mixture::KernelMixture;
 use manifusion::points::{Points, Split};
@@ -60,13 +60,32 @@ impl MemoryRun {
             "euclidean" => format!("euclidean:{}", table.columns.len()),
             _ => spec,
         };
-        let manifold = parse(&spec)?;
+        Self::fit_since(began, &parse(&spec)?, choices, table, watch)
+    }
+
+    /// The same on a manifold of the caller's own, which [`Self::open_on`] needs again.
+    pub fn fit_on(
+        manifold: &Arc<dyn Manifold>,
+        choices: Choices,
+        table: Table,
+        watch: &Watch,
+    ) -> Result<Self, RunError> {
+        Self::fit_since(Instant::now(), manifold, choices, table, watch)
+    }
+
+    fn fit_since(
+        began: Instant,
+        manifold: &Arc<dyn Manifold>,
+        mut choices: Choices,
+        table: Table,
+        watch: &Watch,
+    ) -> Result<Self, RunError> {
         let mut options = load_options(&choices.data)?;
         let own = options.columns.as_ref().map_or(table.columns.len(), Vec::len);
         if options.form.is_none() && !table.has_header && own == manifold.ambient_dim() {
             options.form = Some(Forms::single(Form::Ambient));
         }
-        let data = dataset_from_table(table, &manifold, &options, String::new())?;
+        let data = dataset_from_table(table, manifold, &options, String::new())?;
         choices.data.source.get_or_insert_with(|| SOURCE.to_owned());
         let split = Split::without_test(&data.points, choices.seed)
             .map_err(|source| RunError::Split { name: SOURCE.to_owned(), source })?;
@@ -78,7 +97,7 @@ impl MemoryRun {
         remarks.extend(run.remarks());
         let mut record = MemoryRecorder::default();
         let is_done = drive(run.as_mut(), &mut record, watch)?;
-        let finished = run.finish()?;
+        let finished = finish(run.as_ref())?;
         Ok(Self {
             settings,
             model: finished.model,
@@ -86,14 +105,22 @@ impl MemoryRun {
             kernel: task.mixture.ok().filter(|_| !record.rows.is_empty()),
             outcome: Some(finished.outcome),
             curves: Curves { rows: record.rows, proposal: finished.proposal },
-            stopped: !is_done,
+            stopped: !is_done || watch.is_stopped(),
             remarks,
         })
     }
 
     /// The finished run of a folder.
     pub fn open(path: &Path) -> Result<Self, RunError> {
-        let stored = StoredRun::open(path)?;
+        Self::of(&StoredRun::open(path)?)
+    }
+
+    /// The finished run of a folder, on a manifold of the caller's own.
+    pub fn open_on(path: &Path, manifold: Arc<dyn Manifold>) -> Result<Self, RunError> {
+        Self::of(&StoredRun::open_on(path, manifold)?)
+    }
+
+    fn of(stored: &StoredRun) -> Result<Self, RunError> {
         let model = stored.model()?;
         let data = match stored.data() {
             Ok(data) => Some(data),

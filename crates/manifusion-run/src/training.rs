@@ -99,6 +99,8 @@ fn begin(
         remark(sentence);
     }
     let data = Data::load(&choices)?;
+    // The string form is how a folder's manifold is made again.
+    parse(&data.points.manifold().name())?;
     for finding in &data.facts.findings {
         remark(finding);
     }
@@ -136,9 +138,7 @@ pub(crate) fn prepare(
     let request = choices.request();
     let method = request.method()?;
     let manifold = Arc::clone(data.points.manifold());
-    // The string form is how a folder's manifold is made again.
     let spec = manifold.name();
-    parse(&spec)?;
     let prior = watch.stage("prior", || default_prior(&manifold))?;
     let geometry = Geometry { manifold, prior };
     let of = |rows: &[usize]| data.points.select(rows).map_err(FitError::from);

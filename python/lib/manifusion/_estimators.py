@@ -60,7 +60,7 @@ class Estimator:
 
     def __init__(
         self,
-        manifold: str | None = None,
+        manifold: str | _native.Manifold | None = None,
         *,
         form: str | None = None,
         columns: list[str] | None = None,
@@ -137,7 +137,7 @@ class Estimator:
             with tempfile.TemporaryDirectory() as folder:
                 for name, content in files.items():
                     Path(folder, name).write_bytes(content)
-                self._run = _native.Run.open(folder)
+                self._run = _native.Run.open(folder, _own(self.manifold_))
 
     # What users call.
 
@@ -165,8 +165,9 @@ class Estimator:
         if len(data if names is None else data[0]) == 1:
             raise ValueError("X has 1 sample, and a tenth of at least 2 is held out to choose by")
         changes, left_open = self._config()
+        own = _own(self.manifold)
         with self._shown() as show:
-            run = _native.Run.fit(changes, left_open, data, names, self.threads, show)
+            run = _native.Run.fit(changes, left_open, data, names, self.threads, show, own)
         self._take(run)
         self.n_features_in_ = data.shape[1] if names is None else len(names)
         if names is not None:
@@ -283,7 +284,7 @@ class Estimator:
         """Settings as the command line's ``--set``, and those that are left open."""
         common = {
             "method": self.method,
-            "manifold": self.manifold,
+            "manifold": getattr(self.manifold, "name", self.manifold),
             "seed": self.seed,
             "data.form": self.form,
             "data.columns": None if self.columns is None else [str(name) for name in self.columns],
@@ -314,7 +315,7 @@ class Estimator:
 
     def _take(self, run: _native.Run) -> None:
         self._run = run
-        self.manifold_ = _native.Manifold(run.manifold)
+        self.manifold_ = run.geometry
         self.form_ = run.form
         self.settings_ = _flat(json.loads(run.section))
         self.outcome_ = json.loads(run.outcome)
@@ -331,7 +332,7 @@ class TrainedEstimator(Estimator):
 
     def __init__(
         self,
-        manifold: str | None = None,
+        manifold: str | _native.Manifold | None = None,
         *,
         form: str | None = None,
         columns: list[str] | None = None,
@@ -365,6 +366,11 @@ class TrainedEstimator(Estimator):
             changes.append(f"train.steps={_json(self.steps)}")
             left_open.append("train.minutes")
         return changes, left_open
+
+
+def _own(manifold: str | _native.Manifold | None) -> _native.Manifold | None:
+    """A manifold of the user's own; all others are made from their names."""
+    return manifold if isinstance(manifold, _native.Manifold) and manifold.is_own else None
 
 
 def _json(value: Any) -> str:
@@ -405,8 +411,9 @@ _NAMES = {
 }
 
 _PARAMETERS = """
-    manifold : str
-        Where the points live, such as ``"sphere:2"``; ``manifusion.MANIFOLDS`` says what there is.
+    manifold : str or Manifold
+        Where the points live, such as ``"sphere:2"``; ``manifusion.MANIFOLDS`` says what there is,
+        and ``Manifold.from_functions`` makes your own.
         ``"euclidean"`` has as many dimensions as X has columns.
     form : str, optional
         The coordinates of rows, such as ``"latlon"`` (``manifusion.FORMS``). Without it, an array
@@ -448,15 +455,18 @@ def _made(info: dict[str, Any]) -> type[Estimator]:
 ESTIMATORS: dict[str, type[Estimator]] = {info["name"]: _made(info) for info in _native.methods()}
 
 
-def load(path: str | os.PathLike[str]) -> Estimator:
+def load(
+    path: str | os.PathLike[str], *, manifold: _native.Manifold | None = None
+) -> Estimator:
     """The fitted estimator of a folder, of ``save`` or of a finished run of the command line.
 
-    Its ``settings`` are those of the run, so that a clone of it is fitted in the same way.
+    Its ``settings`` are those of the run, so that a clone of it is fitted in the same way. A model
+    on a manifold of your own needs that ``manifold`` again.
     """
-    run = _native.Run.open(path)
+    run = _native.Run.open(path, _own(manifold))
     data = json.loads(run.data)
     estimator = ESTIMATORS[run.method](
-        run.manifold,
+        run.manifold if manifold is None else manifold,
         form=data.get("form"),
         columns=data.get("columns"),
         seed=run.seed,

@@ -16,7 +16,7 @@ pub use smoothing::Smoothing;
 use crate::error::{ShapeError, SolveError};
 use crate::heat_kernel::check_time;
 use crate::linalg::scale;
-use crate::manifold::{Family, Geodesics, Manifold, Metric};
+use crate::manifold::{Family, Geodesics, Manifold, Metric, check_points, chunk_rows};
 use crate::parallel;
 use crate::prior::{Prior, check_width};
 use crate::rng::Streams;
@@ -150,13 +150,15 @@ impl NoisingPath {
             return Err(ShapeError::Empty.into());
         }
         ys.as_mut_slice().copy_from_slice(y.as_slice());
-        let rows_per_chunk = if self.is_exact() { EXACT_CHUNK } else { HEUN_CHUNK };
+        let usual = if self.is_exact() { EXACT_CHUNK } else { HEUN_CHUNK };
+        let rows_per_chunk = chunk_rows(self.manifold.as_ref(), usual);
         parallel::for_each_chunk(ys.as_mut_slice(), m, rows_per_chunk, |first, chunk| {
             let times = &s[first..first + chunk.len() / m];
-            for (row, (y, &s)) in chunk.chunks_exact(m).zip(times).enumerate() {
+            for (row, &s) in times.iter().enumerate() {
                 check_time(row, s)?;
-                self.manifold.check_point(y).map_err(SolveError::at(row, 0.0))?;
             }
+            check_points(self.manifold.as_ref(), chunk)
+                .map_err(|(row, error)| SolveError::at(row, 0.0)(error))?;
             let row = first_row + first as u64;
             let smoothing = smoothing.map(|smoothing| smoothing.rows(first, times.len()));
             if let Some(smoothing) = smoothing {
@@ -223,10 +225,39 @@ impl NoisingPath {
         }
         // Each row its own number of steps, so that it does not depend on the rows beside it.
         let m = manifold.ambient_dim();
+        if manifold.by_rows().is_some() {
+            return self.walk_alike(steps, max_step, streams, row, times, chunk);
+        }
         for (i, (y, &s)) in chunk.chunks_exact_mut(m).zip(times).enumerate() {
             let own = steps.max((s / max_step).ceil() as usize);
             heun::walk(manifold, prior, own, streams, row + i as u64, &[s], y)
                 .map_err(|error| error.map_row(|_| i))?;
+        }
+        Ok(())
+    }
+}
+
+impl NoisingPath {
+    /// Rows with as many steps together, row by row otherwise: rows of a walk have the numbers that
+    /// follow the first, so that only neighbours can go together.
+    fn walk_alike(
+        &self,
+        steps: usize,
+        max_step: f64,
+        streams: &Streams,
+        first_row: u64,
+        times: &[f64],
+        chunk: &mut [f64],
+    ) -> Result<(), SolveError> {
+        let (manifold, prior) = (self.manifold.as_ref(), self.prior.as_ref());
+        let m = manifold.ambient_dim();
+        let own = |s: &f64| steps.max((s / max_step).ceil() as usize);
+        let mut first = 0;
+        for alike in times.chunk_by(|a, b| own(a) == own(b)) {
+            let (row, y) = (first_row + first as u64, &mut chunk[first * m..][..alike.len() * m]);
+            heun::walk(manifold, prior, own(&alike[0]), streams, row, alike, y)
+                .map_err(|error| error.map_row(|row| row + first))?;
+            first += alike.len();
         }
         Ok(())
     }
