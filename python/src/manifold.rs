@@ -104,7 +104,7 @@ impl Manifold {
         self.own.as_ref().map_or(Ok(()), |own| own.check())
     }
 
-    fn check(&self, batch: &Batch) -> PyResult<()> {
+    fn expect_rows(&self, batch: &Batch) -> PyResult<()> {
         let (m, shape) = (self.manifold.ambient_dim(), &batch.shape);
         if shape.last() == Some(&m) && !batch.values.is_empty() {
             return Ok(());
@@ -118,7 +118,7 @@ impl Manifold {
 
     fn batch(&self, x: &Bound<'_, PyAny>) -> PyResult<Batch> {
         let batch = numbers(&float64(x)?)?;
-        self.check(&batch)?;
+        self.expect_rows(&batch)?;
         Ok(batch)
     }
 
@@ -139,7 +139,7 @@ impl Manifold {
     fn together(&self, arrays: &[&Bound<'_, PyAny>]) -> PyResult<Vec<Batch>> {
         let batches = broadcast(arrays)?;
         for batch in &batches {
-            self.check(batch)?;
+            self.expect_rows(batch)?;
         }
         if let Some(first) = batches.first() {
             self.on_manifold(first)?;

@@ -42,7 +42,7 @@ where
 }
 
 /// Settings, `key=value` with TOML values, and those that are left open.
-fn config(changes: &[String], open: &[String]) -> Result<Config, RunError> {
+pub(crate) fn config(changes: &[String], open: &[String]) -> Result<Config, RunError> {
     let mut config = Config::default();
     for change in changes {
         config.set(change)?;
@@ -54,7 +54,7 @@ fn config(changes: &[String], open: &[String]) -> Result<Config, RunError> {
 }
 
 /// JSON text.
-fn text(value: &impl serde::Serialize) -> PyResult<String> {
+pub(crate) fn text(value: &impl serde::Serialize) -> PyResult<String> {
     serde_json::to_string(value).map_err(value_error)
 }
 
@@ -135,7 +135,7 @@ impl Run {
     }
 
     /// Draws, as rows in the form of the data.
-    #[pyo3(signature = (n, seed, threads=None, show=None))]
+    #[pyo3(signature = (n, seed, threads=None, show=None, first=0))]
     #[expect(clippy::needless_pass_by_value, reason = "arguments of Python are owned")]
     fn sample<'py>(
         &self,
@@ -144,9 +144,11 @@ impl Run {
         seed: u64,
         threads: Option<usize>,
         show: Option<Py<PyAny>>,
+        first: usize,
     ) -> PyResult<Bound<'py, PyArray2<f64>>> {
-        let drawn =
-            work_whole(py, threads, show.as_ref(), |watch| self.run.sample(n, seed, watch))?;
+        let drawn = work_whole(py, threads, show.as_ref(), |watch| {
+            self.run.sample_from(first, n, seed, watch)
+        })?;
         array(py, &self.whole(drawn.map_err(run_error))?)
     }
 

@@ -261,7 +261,18 @@ impl MemoryRun {
 
     /// Draws as columns in the form of the data.
     pub fn sample(&self, n: usize, seed: u64, watch: &Watch) -> Result<Vec<Column>, RunError> {
-        let options = SampleOptions { seed, ..SampleOptions::default() };
+        self.sample_from(0, n, seed, watch)
+    }
+
+    /// The draws of a seed from row `first_row` on.
+    pub fn sample_from(
+        &self,
+        first_row: usize,
+        n: usize,
+        seed: u64,
+        watch: &Watch,
+    ) -> Result<Vec<Column>, RunError> {
+        let options = SampleOptions { seed, first_row, ..SampleOptions::default() };
         let drawn = watch.stage("samples", || self.model.sample_with(n, &options))?;
         let manifold = self.model.manifold().as_ref();
         Rows::new(&drawn, manifold.ambient_dim()).map_err(SolveError::from)?;

@@ -22,6 +22,8 @@ from ._progress import Progress
 from ._rows import rows
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
     from typing_extensions import Self
 
@@ -57,6 +59,7 @@ class Estimator:
     """
 
     method: ClassVar[str]
+    manifold_: _native.Manifold
 
     def __init__(
         self,
@@ -272,11 +275,43 @@ class Estimator:
         with self._shown() as show:
             return _native.grid(run, evaluations, self.threads, show)
 
-    def to_geojson(self, evaluations: int = 10_000) -> str:
-        """Regions of highest density and contours on the sphere, as the text of a GeoJSON file."""
+    def contours(
+        self,
+        levels: Sequence[float] | None = None,
+        *,
+        shares: Sequence[float] = (0.5, 0.9, 0.95),
+        evaluations: int = 10_000,
+    ) -> list[dict[str, Any]]:
+        """Lines of equal log-density in the coordinates of ``grid``, as arrays.
+
+        One dictionary for each of ``levels`` (log-densities) or, without them, for the boundary of
+        each region of highest density that holds one of ``shares`` of the mass: ``share``,
+        ``log_density``, ``lines`` (arrays of shape ``(k, 2)``: x and y of the grid, longitude and
+        latitude on the sphere) and ``rings`` (the same closed along the ends of the grid, to be
+        filled: the region lies to the right of a ring).
+        """
+        run = self._fitted()
+        chosen = [float(share) for share in shares] if levels is None else []
+        with self._shown() as show:
+            return _native.contours(
+                run, [float(level) for level in levels or []], chosen, evaluations,
+                self.threads, show,
+            )  # fmt: skip
+
+    def to_geojson(
+        self, path: str | os.PathLike[str] | None = None, *, evaluations: int = 10_000
+    ) -> str:
+        """Regions of highest density and contours on the sphere, as the text of a GeoJSON file.
+
+        For cartopy, GeoPandas and GIS programs: features have the properties ``kind``, ``share``,
+        ``log_density`` and, for regions, their area. ``path`` is written if it is given.
+        """
         run = self._fitted()
         with self._shown() as show:
-            return _native.geojson(run, evaluations, self.threads, show)
+            text = _native.geojson(run, evaluations, self.threads, show)
+        if path is not None:
+            Path(path).write_text(text, encoding="utf-8")
+        return text
 
     # How it is done.
 

@@ -12,6 +12,19 @@ FORMS: list[str]
 _Show = Callable[[str, float | None], None]
 
 def methods() -> list[dict[str, Any]]: ...
+def compare_check(
+    changes: list[str], open: list[str], methods: list[str], seeds: list[int]
+) -> list[str]: ...
+def compare_run(
+    changes: list[str],
+    open: list[str],
+    method: str,
+    seed: int,
+    out: str | os.PathLike[str],
+    threads: int | None = None,
+    show: _Show | None = None,
+) -> str: ...
+def compare_table(results: list[str]) -> tuple[str, str]: ...
 
 class Manifold:
     def __new__(cls, spec: str) -> Manifold: ...
@@ -71,7 +84,7 @@ class Run:
         show: _Show | None = None,
     ) -> NDArray[np.float64]: ...
     def sample(
-        self, n: int, seed: int, threads: int | None = None, show: _Show | None = None
+        self, n: int, seed: int, threads: int | None = None, show: _Show | None = None, first: int = 0
     ) -> NDArray[np.float64]: ...
     def evaluate(
         self,
@@ -125,6 +138,14 @@ def plot(
 def grid(
     run: Run, evaluations: int, threads: int | None = None, show: _Show | None = None
 ) -> dict[str, Any]: ...
+def contours(
+    run: Run,
+    levels: list[float],
+    shares: list[float],
+    evaluations: int,
+    threads: int | None = None,
+    show: _Show | None = None,
+) -> list[dict[str, Any]]: ...
 def geojson(
     run: Run, evaluations: int, threads: int | None = None, show: _Show | None = None
 ) -> str: ...
