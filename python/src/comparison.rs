@@ -48,9 +48,8 @@ pub(crate) fn compare_run(
     show: Option<Py<PyAny>>,
 ) -> PyResult<String> {
     let plan = plan(&changes, &open, vec![method.clone()], vec![seed])?;
-    let found = work_whole(py, threads, show.as_ref(), |watch| {
-        run(&plan, &method, seed, &out, watch)
-    })?;
+    let found =
+        work_whole(py, threads, show.as_ref(), |watch| run(&plan, &method, seed, &out, watch))?;
     text(&found.map_err(run_error)?)
 }
 

@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, Mutex, OnceLock};
 
+use manifusion::check::{CheckOptions, check_manifold};
 use manifusion::error::SolveError;
 use manifusion::heat_kernel::TransitionKernel;
-use manifusion::check::{CheckOptions, check_manifold};
 use manifusion::manifold::{
     ByRows, Manifold as Geometry, RowFault, check_points, frames_at, parse, project_points,
     project_tangents,
@@ -147,7 +147,8 @@ impl Manifold {
         Ok(batches)
     }
 
-    fn with_prior(&self, py: Python<'_>) -> PyResult<&WithPrior> {
+    /// The manifold with its prior, which is made once.
+    pub(crate) fn with_prior(&self, py: Python<'_>) -> PyResult<&WithPrior> {
         if let Some(known) = self.with_prior.get() {
             return Ok(known);
         }

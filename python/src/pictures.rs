@@ -7,8 +7,8 @@ use manifusion::points::Points;
 use manifusion::sample::SampleOptions;
 use manifusion_io::Form;
 use manifusion_plot::{
-    Axis, Grid, Line, Options, PictureKind, PlotError, PlotSource, ReportInput, TrainingCurves, draw,
-    report_html, to_geojson,
+    Axis, Grid, Line, Options, PictureKind, PlotError, PlotSource, ReportInput, TrainingCurves,
+    draw, report_html, to_geojson,
 };
 use manifusion_run::{MemoryRun, RunError};
 use numpy::{IntoPyArray, PyArray2, PyArrayMethods};

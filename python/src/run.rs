@@ -75,12 +75,12 @@ impl Run {
         show: Option<Py<PyAny>>,
         own: Option<PyRef<'_, Manifold>>,
     ) -> PyResult<Self> {
-        let geometry = own.as_ref().map(|own| Arc::clone(&own.manifold));
+        let geometry = own.as_ref().map(|own| own.with_prior(py).cloned()).transpose()?;
         let own = own.and_then(|own| own.own.clone());
         let choices = config(&changes, &open).and_then(Config::choices).map_err(run_error)?;
         let rows = table(x, names)?;
         let fitted = work(py, threads, show.as_ref(), |watch| match &geometry {
-            Some(manifold) => MemoryRun::fit_on(manifold, choices, rows, watch),
+            Some(geometry) => MemoryRun::fit_on(geometry, choices, rows, watch),
             None => MemoryRun::fit(choices, rows, watch),
         });
         let Worked { value, interrupt } = fitted?;

@@ -8,9 +8,10 @@ use manifusion::error::SolveError;
 use manifusion::evaluation::{Baselines, Evaluation, EvaluationOptions, evaluate};
 use manifusion::fit::{Recorder, drive, finish};
 use manifusion::manifold::{Manifold, parse};
-use manifusion::methods::{FitError, Fitted, Run, write_mixture};
+use manifusion::methods::{FitError, Fitted, Geometry, Run, write_mixture};
 use manifusion::mixture::KernelMixture;
 use manifusion::points::{Points, Split};
+use manifusion::prior::Prior;
 use manifusion::rows::Rows;
 use manifusion::sample::SampleOptions;
 use manifusion::train::{MetricsRow, Outcome};
@@ -60,22 +61,25 @@ impl MemoryRun {
             "euclidean" => format!("euclidean:{}", table.columns.len()),
             _ => spec,
         };
-        Self::fit_since(began, &parse(&spec)?, choices, table, watch)
+        Self::fit_since(began, &parse(&spec)?, None, choices, table, watch)
     }
 
-    /// The same on a manifold of the caller's own, which [`Self::open_on`] needs again.
+    /// The same on a manifold of the caller's own, which [`Self::open_on`] needs again, with its
+    /// default prior, which takes seconds to make.
     pub fn fit_on(
-        manifold: &Arc<dyn Manifold>,
+        geometry: &Geometry,
         choices: Choices,
         table: Table,
         watch: &Watch,
     ) -> Result<Self, RunError> {
-        Self::fit_since(Instant::now(), manifold, choices, table, watch)
+        let Geometry { manifold, prior } = geometry;
+        Self::fit_since(Instant::now(), manifold, Some(Arc::clone(prior)), choices, table, watch)
     }
 
     fn fit_since(
         began: Instant,
         manifold: &Arc<dyn Manifold>,
+        prior: Option<Arc<dyn Prior>>,
         mut choices: Choices,
         table: Table,
         watch: &Watch,
@@ -93,7 +97,7 @@ impl MemoryRun {
         let mut remarks = std::mem::take(&mut choices.remarks);
         remarks.extend(data.facts.findings.iter().cloned());
 
-        let Prepared { settings, task, mut run } = prepare(choices, &data, watch, began)?;
+        let Prepared { settings, task, mut run } = prepare(choices, &data, prior, watch, began)?;
         remarks.extend(run.remarks());
         let mut record = MemoryRecorder::default();
         let is_done = drive(run.as_mut(), &mut record, watch)?;

@@ -228,11 +228,7 @@ impl LossBatch {
     }
 
     /// The tangent vectors of all rows with one call, where calls are dear.
-    fn read_together(
-        &self,
-        manifold: &dyn Manifold,
-        values: &ShardValues<'_>,
-    ) -> Option<Vec<f64>> {
+    fn read_together(&self, manifold: &dyn Manifold, values: &ShardValues<'_>) -> Option<Vec<f64>> {
         let maps = manifold.by_rows().filter(|_| self.generators.is_none())?;
         let len = values.rows * values.dim;
         let mut tangents = values.a[..len].to_vec();

@@ -67,7 +67,7 @@ impl<F: RowMaps> Manifold for ByRows<F> {
     }
 
     fn project_along_normal(&self, x: &[f64], z: &mut [f64]) -> bool {
-        differences::along_normals(&self.0, x, z)[0]
+        differences::along_normals(&self.0, x, z, differences::NormalSearch::EXACT)[0]
     }
 
     fn by_rows(&self) -> Option<&dyn RowMaps> {
@@ -105,10 +105,7 @@ pub fn frames_at<M: Manifold + ?Sized>(manifold: &M, x: &[f64], e: &mut [f64]) {
 }
 
 /// `x ← π(x)` for every row; the error of the first row without a point.
-pub fn project_points<M: Manifold + ?Sized>(
-    manifold: &M,
-    x: &mut [f64],
-) -> Result<(), RowFault> {
+pub fn project_points<M: Manifold + ?Sized>(manifold: &M, x: &mut [f64]) -> Result<(), RowFault> {
     let m = manifold.ambient_dim();
     let Some(maps) = manifold.by_rows() else {
         let rows = x.chunks_exact_mut(m).enumerate();

@@ -184,13 +184,29 @@ fn curvature_sum<M: Manifold + ?Sized>(
     true
 }
 
-/// Relative tolerance, iterations and least rate of convergence of [`project_along_normal`].
-const NORMAL_TOLERANCE: f64 = 1e-11;
+/// When [`project_along_normal`] ends: relative tolerance, and least rate of convergence.
+#[derive(Clone, Copy)]
+pub(crate) struct NormalSearch {
+    pub(crate) tolerance: f64,
+    pub(crate) rate: f64,
+}
+
+impl NormalSearch {
+    /// To rounding.
+    pub(crate) const EXACT: Self = Self { tolerance: 1e-11, rate: 0.6 };
+    /// In 23 iterations at most, for chains: a search that is given up is a rejected step.
+    pub(crate) const QUICK: Self = Self { tolerance: 1e-9, rate: 0.4 };
+}
+
 const NORMAL_ITERATIONS: usize = 60;
-const NORMAL_RATE: f64 = 0.6;
 
 /// [`project_along_normal`] for every row, all rows that are under way together; which were found.
-pub(crate) fn along_normals(maps: &dyn RowMaps, x: &[f64], z: &mut [f64]) -> Vec<bool> {
+pub(crate) fn along_normals(
+    maps: &dyn RowMaps,
+    x: &[f64],
+    z: &mut [f64],
+    until: NormalSearch,
+) -> Vec<bool> {
     struct Search {
         row: usize,
         w: Scratch,
@@ -198,11 +214,8 @@ pub(crate) fn along_normals(maps: &dyn RowMaps, x: &[f64], z: &mut [f64]) -> Vec
     }
     let m = maps.ambient_dim();
     let mut found = vec![false; x.len() / m];
-    let start = |(row, z): (usize, &[f64])| Search {
-        row,
-        w: Scratch::from_slice(z),
-        last: f64::INFINITY,
-    };
+    let start =
+        |(row, z): (usize, &[f64])| Search { row, w: Scratch::from_slice(z), last: f64::INFINITY };
     let mut active: Vec<Search> = z.chunks_exact(m).enumerate().map(start).collect();
     let (mut y, mut miss, mut places) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..NORMAL_ITERATIONS {
@@ -223,13 +236,13 @@ pub(crate) fn along_normals(maps: &dyn RowMaps, x: &[f64], z: &mut [f64]) -> Vec
             let Some((y, miss)) = rows.next() else { return false };
             let own = search.row * m..(search.row + 1) * m;
             let size = norm(miss);
-            if size < NORMAL_TOLERANCE * (1.0 + norm(&x[own.clone()])) {
+            if size < until.tolerance * (1.0 + norm(&x[own.clone()])) {
                 z[own].copy_from_slice(y);
                 found[search.row] = true;
                 return false;
             }
             // Also ends for NaN.
-            if !(size < NORMAL_RATE * search.last) {
+            if !(size < until.rate * search.last) {
                 return false;
             }
             search.last = size;
@@ -251,7 +264,8 @@ pub(super) fn project_along_normal<M: Manifold + ?Sized>(
     x: &[f64],
     z: &mut [f64],
 ) -> bool {
-    let tolerance = NORMAL_TOLERANCE * (1.0 + norm(x));
+    let NormalSearch { tolerance, rate } = NormalSearch::EXACT;
+    let tolerance = tolerance * (1.0 + norm(x));
     let mut w = Scratch::from_slice(z);
     let mut last = f64::INFINITY;
     for _ in 0..NORMAL_ITERATIONS {
@@ -268,7 +282,7 @@ pub(super) fn project_along_normal<M: Manifold + ?Sized>(
             return true;
         }
         // Also ends for NaN.
-        if !(size < NORMAL_RATE * last) {
+        if !(size < rate * last) {
             return false;
         }
         last = size;

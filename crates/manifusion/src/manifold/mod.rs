@@ -34,7 +34,7 @@ pub use by_rows::{
     ByRows, RowFault, RowMaps, check_points, frames_at, project_points, project_tangents,
 };
 pub(crate) use differences::mean_curvature as mean_curvature_by_differences;
-pub(crate) use differences::{along_normals, frames, mean_curvatures};
+pub(crate) use differences::{NormalSearch, along_normals, frames, mean_curvatures};
 pub use euclidean::Euclidean;
 pub use generators::Generators;
 pub use geodesic::Geodesics;

@@ -21,6 +21,7 @@ use crate::parallel;
 use crate::prior::{Prior, check_width};
 use crate::rng::Streams;
 use crate::rows::{Rows, RowsMut, expect_len};
+use crate::sde::{Heun, NoDrift, PriorDrift, integrate_fixed_rows};
 
 /// How Y_s is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -226,7 +227,7 @@ impl NoisingPath {
         // Each row its own number of steps, so that it does not depend on the rows beside it.
         let m = manifold.ambient_dim();
         if manifold.by_rows().is_some() {
-            return self.walk_alike(steps, max_step, streams, row, times, chunk);
+            return self.walk_together(steps, max_step, streams, row, times, chunk);
         }
         for (i, (y, &s)) in chunk.chunks_exact_mut(m).zip(times).enumerate() {
             let own = steps.max((s / max_step).ceil() as usize);
@@ -238,9 +239,8 @@ impl NoisingPath {
 }
 
 impl NoisingPath {
-    /// Rows with as many steps together, row by row otherwise: rows of a walk have the numbers that
-    /// follow the first, so that only neighbours can go together.
-    fn walk_alike(
+    /// The same where calls are dear: all rows that are under way make a step together.
+    fn walk_together(
         &self,
         steps: usize,
         max_step: f64,
@@ -251,13 +251,24 @@ impl NoisingPath {
     ) -> Result<(), SolveError> {
         let (manifold, prior) = (self.manifold.as_ref(), self.prior.as_ref());
         let m = manifold.ambient_dim();
-        let own = |s: &f64| steps.max((s / max_step).ceil() as usize);
-        let mut first = 0;
-        for alike in times.chunk_by(|a, b| own(a) == own(b)) {
-            let (row, y) = (first_row + first as u64, &mut chunk[first * m..][..alike.len() * m]);
-            heun::walk(manifold, prior, own(&alike[0]), streams, row, alike, y)
-                .map_err(|error| error.map_row(|row| row + first))?;
-            first += alike.len();
+        let own = |i: &usize| steps.max((times[*i] / max_step).ceil() as usize);
+        let mut rows: Vec<usize> = (0..times.len()).collect();
+        rows.sort_by_key(|i| std::cmp::Reverse(own(i)));
+        let numbers: Vec<u64> = rows.iter().map(|i| first_row + *i as u64).collect();
+        let (start, s): (Vec<f64>, Vec<f64>) = rows.iter().map(|i| (0.0, times[*i])).unzip();
+        let steps: Vec<usize> = rows.iter().map(own).collect();
+        let of = |i: &usize| chunk[i * m..(i + 1) * m].iter().copied();
+        let mut y: Vec<f64> = rows.iter().flat_map(of).collect();
+        let walked = if prior.is_driftless() {
+            let mut heun = Heun::new(manifold, NoDrift, 1.0);
+            integrate_fixed_rows(&mut heun, streams, &numbers, &start, &s, &steps, &mut y)
+        } else {
+            let mut heun = Heun::new(manifold, PriorDrift(prior), 1.0);
+            integrate_fixed_rows(&mut heun, streams, &numbers, &start, &s, &steps, &mut y)
+        };
+        walked.map_err(|error| error.map_row(|row| rows[row]))?;
+        for (i, y) in rows.into_iter().zip(y.chunks_exact(m)) {
+            chunk[i * m..(i + 1) * m].copy_from_slice(y);
         }
         Ok(())
     }

@@ -5,13 +5,13 @@ use super::LongRunOptions;
 use super::long_run::{AREA_POINTS, BATCHES, PATCHES, UNBOUNDED, ball_volume, volume_of};
 use crate::error::SolveError;
 use crate::linalg::{axpy, determinant, distance, dot, norm, scale, scratch};
-use crate::manifold::{RowMaps, along_normals, frames};
+use crate::manifold::{NormalSearch, RowMaps, along_normals, frames};
 use crate::rng::{Stream, Streams};
 
 /// Chains that run side by side, of which each batch of the error's estimate has as many.
-const CHAINS: usize = 10 * BATCHES;
+const CHAINS: usize = 20 * BATCHES;
 /// Steps of every chain after the step size is found, to forget the common start.
-const FORGET: usize = 300;
+const FORGET: usize = 200;
 
 /// Points of a finished run.
 pub(super) struct Chains {
@@ -39,7 +39,7 @@ pub(super) fn propose_together(
     }
     maps.tangents(x, &mut v);
     let mut y: Vec<f64> = x.iter().zip(&v).map(|(x, v)| x + v).collect();
-    let mut good = along_normals(maps, x, &mut y);
+    let mut good = along_normals(maps, x, &mut y, NormalSearch::QUICK);
     let mut back: Vec<f64> = x.iter().zip(&y).map(|(x, y)| x - y).collect();
     maps.tangents(&y, &mut back);
     for (i, good) in good.iter_mut().enumerate() {
@@ -53,7 +53,10 @@ pub(super) fn propose_together(
     };
     let from = of(&y);
     let mut again: Vec<f64> = from.iter().zip(of(&back)).map(|(y, back)| y + back).collect();
-    let found = if rows.is_empty() { Vec::new() } else { along_normals(maps, &from, &mut again) };
+    let found = match rows.len() {
+        0 => Vec::new(),
+        _ => along_normals(maps, &from, &mut again, NormalSearch::QUICK),
+    };
     let mut accepted = 0;
     for (k, i) in rows.into_iter().enumerate() {
         let (x, again) = (&mut x[i * m..(i + 1) * m], &again[k * m..(k + 1) * m]);
@@ -87,8 +90,8 @@ impl Chains {
         };
         // A step size that is accepted about half of the time.
         for _ in 0..40 {
-            let accepted = step(&mut x, sigma)? + step(&mut x, sigma)?;
-            sigma *= if accepted > CHAINS { 1.15 } else { 0.85 };
+            let accepted = step(&mut x, sigma)?;
+            sigma *= if 2 * accepted > CHAINS { 1.15 } else { 0.85 };
         }
         for _ in 0..FORGET {
             step(&mut x, sigma)?;
@@ -154,7 +157,7 @@ impl Patch<'_> {
     fn over(&self, v: &[f64]) -> (Vec<f64>, Vec<bool>) {
         let places = self.centre.repeat(v.len() / self.centre.len());
         let mut y: Vec<f64> = places.iter().zip(v).map(|(x, v)| x + v).collect();
-        let found = along_normals(self.maps, &places, &mut y);
+        let found = along_normals(self.maps, &places, &mut y, NormalSearch::QUICK);
         (y, found)
     }
 

@@ -12,7 +12,7 @@ use super::chains::{Chains, propose_together};
 use super::{Langevin, Prior};
 use crate::error::{PointError, ShapeError, SolveError};
 use crate::linalg::{Scratch, axpy, determinant, distance, dot, norm, scratch};
-use crate::manifold::{Manifold, check_points};
+use crate::manifold::{Manifold, RowMaps, check_points};
 use crate::rng::{Stream, Streams};
 use crate::rows::Rows;
 
@@ -126,6 +126,19 @@ impl LongRun {
         Ok(Self { manifold, pool, step, log_volume, log_volume_se })
     }
 
+    /// The draws of [`Prior::sample`] for rows with these streams.
+    fn draw_together(&self, maps: &dyn RowMaps, streams: &mut [Stream], x: &mut [f64]) {
+        let m = maps.ambient_dim();
+        let count = self.pool.len() / m;
+        for (stream, x) in streams.iter_mut().zip(x.chunks_exact_mut(m)) {
+            let pick = ((stream.uniform() * count as f64) as usize).min(count - 1);
+            x.copy_from_slice(&self.pool[pick * m..(pick + 1) * m]);
+        }
+        for _ in 0..10 {
+            propose_together(maps, self.step, streams, x);
+        }
+    }
+
     /// Estimated log-volume and its standard error.
     pub fn log_volume(&self) -> (f64, f64) {
         (self.log_volume, self.log_volume_se)
@@ -150,6 +163,10 @@ impl Prior for LongRun {
     fn sample(&self, stream: &mut Stream, x: &mut [f64]) -> Result<(), PointError> {
         let m = self.manifold.ambient_dim();
         let count = self.pool.len() / m;
+        if let Some(maps) = self.manifold.by_rows() {
+            self.draw_together(maps, std::slice::from_mut(stream), x);
+            return Ok(());
+        }
         let pick = ((stream.uniform() * count as f64) as usize).min(count - 1);
         let start = Scratch::from_slice(&self.pool[pick * m..(pick + 1) * m]);
         let mut chain = Chain::new(self.manifold.as_ref(), start);
@@ -174,15 +191,8 @@ impl Prior for LongRun {
             }
             return Ok(());
         };
-        let count = self.pool.len() / m;
         let mut own: Vec<Stream> = rows.iter().map(|row| streams.stream(*row, 0)).collect();
-        for (stream, x) in own.iter_mut().zip(x.chunks_exact_mut(m)) {
-            let pick = ((stream.uniform() * count as f64) as usize).min(count - 1);
-            x.copy_from_slice(&self.pool[pick * m..(pick + 1) * m]);
-        }
-        for _ in 0..10 {
-            propose_together(maps, self.step, &mut own, x);
-        }
+        self.draw_together(maps, &mut own, x);
         Ok(())
     }
 
@@ -402,11 +412,7 @@ pub(super) fn volume_of(
     if patches == 0 || total < 10.0 * patches as f64 {
         let hint =
             "too few points fall into smooth patches (the dimension is too high); give a prior";
-        return Err(SolveError::Unsupported {
-            what: "the volume",
-            manifold,
-            hint,
-        });
+        return Err(SolveError::Unsupported { what: "the volume", manifold, hint });
     }
     let per_batch = count as f64 / BATCHES as f64;
     let variance = shares.iter().map(|s| (s / per_batch - share).powi(2)).sum::<f64>()

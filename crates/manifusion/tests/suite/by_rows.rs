@@ -162,6 +162,30 @@ fn noise_is_the_same_in_few_calls() {
     assert_eq!(counted.rows.load(Ordering::Relaxed), (3 * steps + 1) * n);
 }
 
+/// Rows of the automatic choice have each their own number of steps, and still go together.
+#[test]
+fn long_noise_is_the_same_in_few_calls() {
+    let (manifold, counted) = by_rows("stiefel:4,2");
+    let native = Arc::clone(&counted.manifold);
+    let prior = default_prior(&native).unwrap();
+    let (n, m) = (40, 8);
+    let mut start = vec![0.0; n * m];
+    for (row, x) in start.chunks_exact_mut(m).enumerate() {
+        prior.sample(&mut Streams::new(2, "start").stream(row as u64, 0), x).unwrap();
+    }
+    let times: Vec<f64> = (0..n).map(|i| 0.2 * ((7 * i) % n + 1) as f64).collect();
+    let noised = |manifold: Arc<dyn Manifold>| {
+        let path = NoisingPath::new(manifold, Arc::clone(&prior), PathChoice::Auto).unwrap();
+        let mut out = vec![0.0; n * m];
+        let (from, streams) = (Rows::new(&start, m).unwrap(), Streams::new(3, "noise"));
+        path.sample(from, &times, &streams, 0, RowsMut::new(&mut out, m).unwrap()).unwrap();
+        out
+    };
+    assert_eq!(noised(native), noised(manifold));
+    // The longest of 8 takes 160 steps of 0.05.
+    assert_eq!(counted.calls.load(Ordering::Relaxed), 3 * 160 + 1);
+}
+
 #[test]
 fn the_uniform_law_and_the_volume() {
     let (manifold, counted) = by_rows("sphere:2");
