@@ -1,6 +1,8 @@
 //! The extension module of the Python package `manifusion`: arrays in, arrays out. What is learned,
 //! read and drawn is the library's; the classes that users see are in `lib/manifusion`.
 
+mod comparison;
+mod custom;
 mod errors;
 mod manifold;
 mod pictures;
@@ -20,11 +22,13 @@ mod _native {
     use super::PyResult;
 
     #[pymodule_export]
+    use super::comparison::{compare_check, compare_run, compare_table};
+    #[pymodule_export]
     use super::manifold::Manifold;
     #[pymodule_export]
     use super::methods;
     #[pymodule_export]
-    use super::pictures::{geojson, grid, html, plot};
+    use super::pictures::{contours, geojson, grid, html, plot};
     #[pymodule_export]
     use super::run::Run;
 

@@ -1,10 +1,14 @@
 //! Geometry on arrays.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
-use manifusion::error::{PointError, SolveError};
+use manifusion::check::{CheckOptions, check_manifold};
+use manifusion::error::SolveError;
 use manifusion::heat_kernel::TransitionKernel;
-use manifusion::manifold::{Manifold as Geometry, parse};
+use manifusion::manifold::{
+    ByRows, Manifold as Geometry, RowFault, check_points, frames_at, parse, project_points,
+    project_tangents,
+};
 use manifusion::methods::Geometry as WithPrior;
 use manifusion::path::{NoisingPath, PathChoice};
 use manifusion::rng::Streams;
@@ -17,8 +21,9 @@ use numpy::{
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyList, PyTuple};
 
+use crate::custom::{Functions, Shared};
 use crate::errors::value_error;
 use crate::table::{array, table};
 use crate::work::work_whole;
@@ -45,7 +50,9 @@ use crate::work::work_whole;
 #[pyclass(frozen, module = "manifusion")]
 #[derive(Debug)]
 pub(crate) struct Manifold {
-    manifold: Arc<dyn Geometry>,
+    pub(crate) manifold: Arc<dyn Geometry>,
+    /// The functions of a user, where it is made of these.
+    pub(crate) own: Option<Arc<Functions>>,
     /// With the prior, which can take seconds to make.
     with_prior: OnceLock<WithPrior>,
 }
@@ -88,7 +95,16 @@ fn shaped(
 }
 
 impl Manifold {
-    fn check(&self, batch: &Batch) -> PyResult<()> {
+    pub(crate) fn of(manifold: Arc<dyn Geometry>, own: Option<Arc<Functions>>) -> Self {
+        Self { manifold, own, with_prior: OnceLock::new() }
+    }
+
+    /// The exception of a user's function, if it raised one.
+    fn whole(&self) -> PyResult<()> {
+        self.own.as_ref().map_or(Ok(()), |own| own.check())
+    }
+
+    fn expect_rows(&self, batch: &Batch) -> PyResult<()> {
         let (m, shape) = (self.manifold.ambient_dim(), &batch.shape);
         if shape.last() == Some(&m) && !batch.values.is_empty() {
             return Ok(());
@@ -102,7 +118,7 @@ impl Manifold {
 
     fn batch(&self, x: &Bound<'_, PyAny>) -> PyResult<Batch> {
         let batch = numbers(&float64(x)?)?;
-        self.check(&batch)?;
+        self.expect_rows(&batch)?;
         Ok(batch)
     }
 
@@ -114,17 +130,16 @@ impl Manifold {
     }
 
     fn on_manifold(&self, batch: &Batch) -> PyResult<()> {
-        for (row, x) in batch.values.chunks_exact(self.manifold.ambient_dim()).enumerate() {
-            self.manifold.check_point(x).map_err(|error| at_row(row, &error))?;
-        }
-        Ok(())
+        let found = check_points(self.manifold.as_ref(), &batch.values);
+        self.whole()?;
+        found.map_err(at_row)
     }
 
     /// Arrays of points or vectors of one shape, the first of which lies on the manifold.
     fn together(&self, arrays: &[&Bound<'_, PyAny>]) -> PyResult<Vec<Batch>> {
         let batches = broadcast(arrays)?;
         for batch in &batches {
-            self.check(batch)?;
+            self.expect_rows(batch)?;
         }
         if let Some(first) = batches.first() {
             self.on_manifold(first)?;
@@ -132,13 +147,15 @@ impl Manifold {
         Ok(batches)
     }
 
-    fn with_prior(&self, py: Python<'_>) -> PyResult<&WithPrior> {
+    /// The manifold with its prior, which is made once.
+    pub(crate) fn with_prior(&self, py: Python<'_>) -> PyResult<&WithPrior> {
         if let Some(known) = self.with_prior.get() {
             return Ok(known);
         }
         let made = work_whole(py, None, None, |watch| {
             watch.stage("prior", || WithPrior::of(&self.manifold))
         })?;
+        self.whole()?;
         let made = made.map_err(value_error)?;
         Ok(self.with_prior.get_or_init(|| made))
     }
@@ -157,7 +174,7 @@ fn times(s: &Bound<'_, PyAny>, shape: &[usize]) -> PyResult<Vec<f64>> {
     Ok(numbers(&times)?.values)
 }
 
-fn at_row(row: usize, error: &PointError) -> PyErr {
+fn at_row((row, error): RowFault) -> PyErr {
     value_error(format!("row {row}: {error}"))
 }
 
@@ -165,8 +182,88 @@ fn at_row(row: usize, error: &PointError) -> PyErr {
 impl Manifold {
     #[new]
     fn new(spec: &str) -> PyResult<Self> {
-        let manifold = parse(spec).map_err(value_error)?;
-        Ok(Self { manifold, with_prior: OnceLock::new() })
+        Ok(Self::of(parse(spec).map_err(value_error)?, None))
+    }
+
+    /// A manifold of your own, from two functions on arrays of shape ``(n, ambient_dim)``.
+    ///
+    /// Everything else follows from them: frame, noise, the uniform distribution and its volume,
+    /// training and evaluation. Functions are called with many rows at once. ``check`` measures
+    /// whether they fit together.
+    ///
+    /// Parameters
+    /// ----------
+    /// name : str
+    ///     A name for messages and for saved models, which ``load`` needs the manifold for again.
+    /// dim, ambient_dim : int
+    ///     The dimension, and the number of coordinates of a point.
+    /// tangent : callable
+    ///     ``tangent(x, u)``: the orthogonal projections of vectors u on the tangent spaces at
+    ///     points x, smooth also a little off the manifold.
+    /// project : callable
+    ///     ``project(x)``: points of the manifold near x, and x itself where it is one; NaN where
+    ///     there is none.
+    ///
+    /// Examples
+    /// --------
+    /// >>> import numpy as np
+    /// >>> from manifusion import Manifold
+    /// >>> def tangent(x, u):
+    /// ...     return u - np.sum(x * u, axis=1, keepdims=True) * x
+    /// >>> def project(x):
+    /// ...     return x / np.linalg.norm(x, axis=1, keepdims=True)
+    /// >>> circle = Manifold.from_functions("circle", 1, 2, tangent, project)
+    /// >>> circle
+    /// Manifold("python:circle")
+    /// >>> circle.project([3.0, 4.0])
+    /// array([0.6, 0.8])
+    /// >>> all(law["holds"] for law in circle.check())
+    /// True
+    #[staticmethod]
+    fn from_functions(
+        name: &str,
+        dim: usize,
+        ambient_dim: usize,
+        tangent: Py<PyAny>,
+        project: Py<PyAny>,
+    ) -> PyResult<Self> {
+        if !(1..=ambient_dim).contains(&dim) {
+            return Err(PyValueError::new_err(format!(
+                "dim = {dim} is not allowed; 1 to ambient_dim = {ambient_dim}"
+            )));
+        }
+        let name = format!("python:{name}");
+        let raised = Mutex::new(None);
+        let own = Arc::new(Functions { name, dim, ambient_dim, tangent, project, raised });
+        Ok(Self::of(Arc::new(ByRows(Shared(Arc::clone(&own)))), Some(own)))
+    }
+
+    /// Measures the laws that everything else relies on, at random points: a list of dictionaries
+    /// with ``law``, ``value`` (the largest deviation), ``tolerance`` and ``holds``.
+    fn check<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        // Draws in the thousands: a user's functions are slower than the library's own.
+        let draws = if self.own.is_some() { 4000 } else { CheckOptions::default().draws };
+        let options = CheckOptions { draws, ..CheckOptions::default() };
+        let report = work_whole(py, None, None, |watch| {
+            watch.stage("laws", || check_manifold(&self.manifold, &options))
+        })?;
+        self.whole()?;
+        let list = PyList::empty(py);
+        for check in report.map_err(value_error)?.checks {
+            let entry = PyDict::new(py);
+            entry.set_item("law", check.law)?;
+            entry.set_item("value", check.value)?;
+            entry.set_item("tolerance", check.tolerance)?;
+            entry.set_item("holds", check.passed())?;
+            list.append(entry)?;
+        }
+        Ok(list)
+    }
+
+    /// Whether it is made of functions of a user.
+    #[getter]
+    fn is_own(&self) -> bool {
+        self.own.is_some()
     }
 
     fn __repr__(&self) -> String {
@@ -174,7 +271,14 @@ impl Manifold {
     }
 
     fn __eq__(&self, other: &Self) -> bool {
-        self.manifold.name() == other.manifold.name()
+        let same = match (&self.own, &other.own) {
+            (None, None) => true,
+            (Some(own), Some(other)) => {
+                own.tangent.is(&other.tangent) && own.project.is(&other.project)
+            }
+            _ => false,
+        };
+        same && self.manifold.name() == other.manifold.name()
     }
 
     fn __hash__(&self) -> u64 {
@@ -184,8 +288,15 @@ impl Manifold {
         hasher.finish()
     }
 
-    fn __getnewargs__(&self) -> (String,) {
-        (self.manifold.name(),)
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Py<PyTuple>)> {
+        let class = py.get_type::<Self>();
+        let Some(own) = &self.own else {
+            return Ok((class.into_any(), (self.manifold.name(),).into_pyobject(py)?.unbind()));
+        };
+        let name = own.name.trim_start_matches("python:");
+        let (tangent, project) = (own.tangent.clone_ref(py), own.project.clone_ref(py));
+        let arguments = (name, own.dim, own.ambient_dim, tangent, project).into_pyobject(py)?;
+        Ok((class.getattr("from_functions")?, arguments.unbind()))
     }
 
     /// The string form.
@@ -220,9 +331,9 @@ impl Manifold {
         x: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyArrayDyn<f64>>> {
         let Batch { mut values, shape } = self.batch(x)?;
-        for (row, x) in values.chunks_exact_mut(self.manifold.ambient_dim()).enumerate() {
-            self.manifold.project_point(x).map_err(|error| at_row(row, &error))?;
-        }
+        let found = project_points(self.manifold.as_ref(), &mut values);
+        self.whole()?;
+        found.map_err(at_row)?;
         shaped(py, values, shape)
     }
 
@@ -235,7 +346,9 @@ impl Manifold {
         let Batch { values, mut shape } = self.batch(x)?;
         shape.pop();
         let rows = values.chunks_exact(self.manifold.ambient_dim());
-        shaped(py, rows.map(|x| self.manifold.residual(x)).collect(), shape)
+        let found = rows.map(|x| self.manifold.residual(x)).collect();
+        self.whole()?;
+        shaped(py, found, shape)
     }
 
     /// The orthogonal projection of vectors u on the tangent spaces at points x.
@@ -249,10 +362,8 @@ impl Manifold {
         let (Some(x), Some(mut u)) = (batches.next(), batches.next()) else {
             return Err(PyValueError::new_err("points and vectors are needed"));
         };
-        let m = self.manifold.ambient_dim();
-        for (x, u) in x.values.chunks_exact(m).zip(u.values.chunks_exact_mut(m)) {
-            self.manifold.project_tangent(x, u);
-        }
+        project_tangents(self.manifold.as_ref(), &x.values, &mut u.values);
+        self.whole()?;
         shaped(py, u.values, u.shape)
     }
 
@@ -269,11 +380,13 @@ impl Manifold {
         };
         let m = self.manifold.ambient_dim();
         let rows = x.values.chunks_exact_mut(m).zip(u.values.chunks_exact_mut(m));
-        for (row, (x, u)) in rows.enumerate() {
+        for (x, u) in rows {
             self.manifold.velocity(x, u);
             x.iter_mut().zip(&*u).for_each(|(x, u)| *x += u);
-            self.manifold.project_point(x).map_err(|error| at_row(row, &error))?;
         }
+        let found = project_points(self.manifold.as_ref(), &mut x.values);
+        self.whole()?;
+        found.map_err(at_row)?;
         shaped(py, x.values, x.shape)
     }
 
@@ -284,11 +397,10 @@ impl Manifold {
         x: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyArrayDyn<f64>>> {
         let Batch { values, mut shape } = self.points(x)?;
-        let (d, m) = (self.manifold.dim(), self.manifold.ambient_dim());
+        let d = self.manifold.dim();
         let mut frames = vec![0.0; values.len() * d];
-        for (x, e) in values.chunks_exact(m).zip(frames.chunks_exact_mut(d * m)) {
-            self.manifold.frame(x, e);
-        }
+        frames_at(self.manifold.as_ref(), &values, &mut frames);
+        self.whole()?;
         shape.insert(shape.len() - 1, d);
         shaped(py, frames, shape)
     }
@@ -305,10 +417,10 @@ impl Manifold {
         let m = self.manifold.ambient_dim();
         let mut drawn = vec![0.0; n * m];
         let streams = Streams::new(seed, "manifold-random");
-        for (row, x) in drawn.chunks_exact_mut(m).enumerate() {
-            let mut stream = streams.stream(row as u64, 0);
-            prior.sample(&mut stream, x).map_err(|error| at_row(row, &error))?;
-        }
+        let rows: Vec<u64> = (0..n as u64).collect();
+        let found = prior.sample_rows(&streams, &rows, &mut drawn);
+        self.whole()?;
+        found.map_err(at_row)?;
         shaped(py, drawn, vec![n, m])
     }
 
@@ -348,6 +460,7 @@ impl Manifold {
             })?;
             Ok(noised)
         })?;
+        self.whole()?;
         shaped(py, noised.map_err(value_error)?, shape)
     }
 

@@ -7,13 +7,14 @@ use manifusion::points::Points;
 use manifusion::sample::SampleOptions;
 use manifusion_io::Form;
 use manifusion_plot::{
-    Axis, Grid, Options, PictureKind, PlotError, PlotSource, ReportInput, TrainingCurves, draw,
-    report_html, to_geojson,
+    Axis, Grid, Line, Options, PictureKind, PlotError, PlotSource, ReportInput, TrainingCurves,
+    draw, report_html, to_geojson,
 };
 use manifusion_run::{MemoryRun, RunError};
-use numpy::{IntoPyArray, PyArrayMethods};
+use numpy::{IntoPyArray, PyArray2, PyArrayMethods};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict};
+use pyo3::types::{PyBytes, PyDict, PyList};
 
 use crate::errors::{run_error, value_error};
 use crate::run::Run;
@@ -142,7 +143,7 @@ pub(crate) fn plot<'py>(
         let picture = watch.stage("picture", || draw(kind, &source.plot(), &options))?;
         Ok::<_, Failure>((picture.to_png()?, picture.to_svg()))
     })?;
-    let (png, svg) = drawn?;
+    let (png, svg) = run.whole(drawn)?;
     Ok((PyBytes::new(py, &png), svg))
 }
 
@@ -162,7 +163,8 @@ pub(crate) fn grid<'py>(
         let tolerance = run.run.settings().evaluate.tolerance;
         let source = Source::new(&run.run, None, tolerance, false)?;
         Ok::<_, Failure>(watch.stage("density", || Grid::new(&source.plot(), &options))?)
-    })??;
+    })?;
+    let grid = run.whole(grid)?;
     let (shape, found) = ([grid.y.len, grid.x.len], PyDict::new(py));
     found.set_item("x_name", &grid.x.name)?;
     found.set_item("y_name", &grid.y.name)?;
@@ -172,6 +174,54 @@ pub(crate) fn grid<'py>(
     found.set_item("volume", grid.volume.into_pyarray(py).reshape(shape)?)?;
     found.set_item("measure", grid.measure)?;
     Ok(found)
+}
+
+/// Lines of log p = level, for levels and for the boundaries of the regions that hold shares of the
+/// mass.
+#[pyfunction]
+#[pyo3(signature = (run, levels, shares, evaluations, threads=None, show=None))]
+#[expect(clippy::needless_pass_by_value, reason = "arguments of Python are owned")]
+pub(crate) fn contours<'py>(
+    run: &Run,
+    py: Python<'py>,
+    levels: Vec<f64>,
+    shares: Vec<f64>,
+    evaluations: usize,
+    threads: Option<usize>,
+    show: Option<Py<PyAny>>,
+) -> PyResult<Bound<'py, PyList>> {
+    if let Some(share) = shares.iter().find(|share| !(**share > 0.0 && **share < 1.0)) {
+        let problem = format!("a share of {share} is not allowed; more than 0 and less than 1");
+        return Err(PyValueError::new_err(problem));
+    }
+    let options = Options { evaluations, even_spacing: true, ..Options::default() };
+    let found = work_whole(py, threads, show.as_ref(), |watch| {
+        let source = Source::new(&run.run, None, ROUGH, false)?;
+        let grid = watch.stage("density", || Grid::new(&source.plot(), &options))?;
+        let of_shares = shares.iter().map(|share| Some(*share)).zip(grid.levels(&shares));
+        let all = of_shares.chain(levels.iter().map(|level| (None, *level)));
+        let lines = |(share, level): (Option<f64>, f64)| {
+            Ok((share, level, grid.contour_lines(level)?, grid.region_rings(level)?))
+        };
+        all.map(lines).collect::<Result<Vec<_>, Failure>>()
+    })?;
+    let arrays = |lines: Vec<Line>| -> PyResult<Vec<Bound<'py, PyArray2<f64>>>> {
+        let array = |line: Line| {
+            let rows = line.len();
+            line.into_iter().flatten().collect::<Vec<f64>>().into_pyarray(py).reshape([rows, 2])
+        };
+        lines.into_iter().map(array).collect()
+    };
+    let list = PyList::empty(py);
+    for (share, level, lines, rings) in run.whole(found)? {
+        let entry = PyDict::new(py);
+        entry.set_item("share", share)?;
+        entry.set_item("log_density", level)?;
+        entry.set_item("lines", arrays(lines)?)?;
+        entry.set_item("rings", arrays(rings)?)?;
+        list.append(entry)?;
+    }
+    Ok(list)
 }
 
 /// Regions of highest density and contours on the sphere, as GeoJSON.
@@ -190,8 +240,8 @@ pub(crate) fn geojson(
         let source = Source::new(&run.run, None, ROUGH, false)?;
         let grid = watch.stage("density", || Grid::new(&source.plot(), &options))?;
         Ok::<_, Failure>(to_geojson(&grid)?)
-    })??;
-    Ok(json.to_string())
+    })?;
+    Ok(run.whole(json)?.to_string())
 }
 
 /// The report, one HTML page.
@@ -230,6 +280,6 @@ pub(crate) fn html(
             generator: concat!("manifusion ", env!("CARGO_PKG_VERSION")),
         };
         Ok::<_, Failure>(watch.stage("report", || report_html(&input))?)
-    })??;
-    Ok(page)
+    })?;
+    run.whole(page)
 }

@@ -1,13 +1,16 @@
 //! A fitted density.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use manifusion_run::{Config, MemoryRun, RunError};
 use numpy::{IntoPyArray, PyArray1, PyArray2};
 use pyo3::prelude::*;
 use serde_json::{Map, Value as Json};
 
+use crate::custom::Functions;
 use crate::errors::{in_python, run_error, value_error};
+use crate::manifold::Manifold;
 use crate::table::{array, table};
 use crate::work::{Worked, work, work_whole};
 
@@ -16,10 +19,30 @@ use crate::work::{Worked, work, work_whole};
 #[derive(Debug)]
 pub(crate) struct Run {
     pub(crate) run: MemoryRun,
+    /// The functions of a manifold of the user's own.
+    own: Option<Arc<Functions>>,
+}
+
+impl Run {
+    /// What an operation ended in; an exception of a user's function comes first.
+    pub(crate) fn whole<T, E>(&self, found: Result<T, E>) -> PyResult<T>
+    where
+        PyErr: From<E>,
+    {
+        whole(self.own.as_ref(), found)
+    }
+}
+
+fn whole<T, E>(own: Option<&Arc<Functions>>, found: Result<T, E>) -> PyResult<T>
+where
+    PyErr: From<E>,
+{
+    own.map_or(Ok(()), |own| own.check())?;
+    Ok(found?)
 }
 
 /// Settings, `key=value` with TOML values, and those that are left open.
-fn config(changes: &[String], open: &[String]) -> Result<Config, RunError> {
+pub(crate) fn config(changes: &[String], open: &[String]) -> Result<Config, RunError> {
     let mut config = Config::default();
     for change in changes {
         config.set(change)?;
@@ -31,7 +54,7 @@ fn config(changes: &[String], open: &[String]) -> Result<Config, RunError> {
 }
 
 /// JSON text.
-fn text(value: &impl serde::Serialize) -> PyResult<String> {
+pub(crate) fn text(value: &impl serde::Serialize) -> PyResult<String> {
     serde_json::to_string(value).map_err(value_error)
 }
 
@@ -39,7 +62,8 @@ fn text(value: &impl serde::Serialize) -> PyResult<String> {
 impl Run {
     /// Learns from rows.
     #[staticmethod]
-    #[pyo3(signature = (changes, open, x, names, threads=None, show=None))]
+    #[pyo3(signature = (changes, open, x, names, threads=None, show=None, own=None))]
+    #[expect(clippy::too_many_arguments, reason = "arguments of Python")]
     #[expect(clippy::needless_pass_by_value, reason = "arguments of Python are owned")]
     fn fit(
         py: Python<'_>,
@@ -49,27 +73,41 @@ impl Run {
         names: Option<Vec<String>>,
         threads: Option<usize>,
         show: Option<Py<PyAny>>,
+        own: Option<PyRef<'_, Manifold>>,
     ) -> PyResult<Self> {
+        let geometry = own.as_ref().map(|own| own.with_prior(py).cloned()).transpose()?;
+        let own = own.and_then(|own| own.own.clone());
         let choices = config(&changes, &open).and_then(Config::choices).map_err(run_error)?;
         let rows = table(x, names)?;
-        let fitted = work(py, threads, show.as_ref(), |watch| MemoryRun::fit(choices, rows, watch));
+        let fitted = work(py, threads, show.as_ref(), |watch| match &geometry {
+            Some(geometry) => MemoryRun::fit_on(geometry, choices, rows, watch),
+            None => MemoryRun::fit(choices, rows, watch),
+        });
         let Worked { value, interrupt } = fitted?;
         let interrupted_by_key =
             |error: &PyErr| error.is_instance_of::<pyo3::exceptions::PyKeyboardInterrupt>(py);
+        whole(own.as_ref(), Ok::<_, PyErr>(()))?;
         match (value, interrupt) {
             // Ctrl-C ends a training early; what it has learned is there.
-            (Ok(run), Some(error)) if interrupted_by_key(&error) => Ok(Self { run }),
+            (Ok(run), Some(error)) if interrupted_by_key(&error) => Ok(Self { run, own }),
             (_, Some(error)) => Err(error),
-            (run, None) => Ok(Self { run: run.map_err(run_error)? }),
+            (run, None) => Ok(Self { run: run.map_err(run_error)?, own }),
         }
     }
 
     /// Reads a run folder.
     #[staticmethod]
+    #[pyo3(signature = (path, own=None))]
     #[expect(clippy::needless_pass_by_value, reason = "arguments of Python are owned")]
-    fn open(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
-        let run = work_whole(py, None, None, |_| MemoryRun::open(&path))?;
-        Ok(Self { run: run.map_err(run_error)? })
+    fn open(py: Python<'_>, path: PathBuf, own: Option<PyRef<'_, Manifold>>) -> PyResult<Self> {
+        let geometry = own.as_ref().map(|own| Arc::clone(&own.manifold));
+        let own = own.and_then(|own| own.own.clone());
+        let run = work_whole(py, None, None, |_| match geometry {
+            Some(manifold) => MemoryRun::open_on(&path, manifold),
+            None => MemoryRun::open(&path),
+        })?;
+        let run = whole(own.as_ref(), run.map_err(run_error))?;
+        Ok(Self { run, own })
     }
 
     /// Writes a run folder.
@@ -93,11 +131,11 @@ impl Run {
         let log_p = work_whole(py, threads, show.as_ref(), |watch| {
             self.run.log_density(&self.run.rows(rows)?, watch)
         })?;
-        Ok(log_p.map_err(run_error)?.into_pyarray(py))
+        Ok(self.whole(log_p.map_err(run_error))?.into_pyarray(py))
     }
 
     /// Draws, as rows in the form of the data.
-    #[pyo3(signature = (n, seed, threads=None, show=None))]
+    #[pyo3(signature = (n, seed, threads=None, show=None, first=0))]
     #[expect(clippy::needless_pass_by_value, reason = "arguments of Python are owned")]
     fn sample<'py>(
         &self,
@@ -106,10 +144,12 @@ impl Run {
         seed: u64,
         threads: Option<usize>,
         show: Option<Py<PyAny>>,
+        first: usize,
     ) -> PyResult<Bound<'py, PyArray2<f64>>> {
-        let drawn =
-            work_whole(py, threads, show.as_ref(), |watch| self.run.sample(n, seed, watch))?;
-        array(py, &drawn.map_err(run_error)?)
+        let drawn = work_whole(py, threads, show.as_ref(), |watch| {
+            self.run.sample_from(first, n, seed, watch)
+        })?;
+        array(py, &self.whole(drawn.map_err(run_error))?)
     }
 
     /// The numbers that the model is judged by on rows, as JSON; `options` is JSON too.
@@ -136,7 +176,7 @@ impl Run {
         let found = work_whole(py, threads, show.as_ref(), |watch| {
             self.run.evaluate(&self.run.rows(rows)?, &options, seed, watch)
         })?;
-        text(&found.map_err(run_error)?)
+        text(&self.whole(found.map_err(run_error))?)
     }
 
     /// The method's name.
@@ -149,6 +189,12 @@ impl Run {
     #[getter]
     fn manifold(&self) -> String {
         self.run.model().manifold().name()
+    }
+
+    /// The manifold.
+    #[getter]
+    fn geometry(&self) -> Manifold {
+        Manifold::of(Arc::clone(self.run.model().manifold()), self.own.clone())
     }
 
     /// The form of rows.

@@ -45,7 +45,7 @@ def test_grids_and_regions(model):
     at = np.unravel_index(grid["log_density"].argmax(), grid["log_density"].shape)
     place = [[grid["y"][at[0]], grid["x"][at[1]]]]
     np.testing.assert_allclose(model.score_samples(place), grid["log_density"].max())
-    regions = json.loads(model.to_geojson(2000))
+    regions = json.loads(model.to_geojson(evaluations=2000))
     shares = [f["properties"].get("share") for f in regions["features"]]
     assert regions["type"] == "FeatureCollection" and {0.5, 0.9, 0.95} <= set(shares)
 
@@ -54,3 +54,32 @@ def test_a_manifold_without_a_grid_says_so():
     x = Manifold("sphere:3").random(40)
     with pytest.raises(ValueError, match="sphere:3"):
         KernelMixture("sphere:3").fit(x).grid()
+
+
+def test_contours_are_arrays(model, tmp_path):
+    grid = model.grid(20_000)
+    found = model.contours(shares=[0.5, 0.9], evaluations=20_000)
+    assert [entry["share"] for entry in found] == [0.5, 0.9]
+    for entry in found:
+        inside = grid["log_density"] > entry["log_density"]
+        mass = (np.exp(grid["log_density"]) * grid["volume"])[inside].sum()
+        assert abs(mass - entry["share"]) < 0.03
+        for line in entry["lines"]:
+            assert line.shape[1] == 2
+            # Longitude, latitude: the density there is that of the contour, up to the grid.
+            log_p = model.score_samples(line[::5, ::-1])
+            assert np.abs(log_p - entry["log_density"]).mean() < 0.3
+        assert all((ring[0] == ring[-1]).all() for ring in entry["rings"])
+    level = found[0]["log_density"]
+    same = model.contours([level], evaluations=20_000)[0]
+    assert same["share"] is None and len(same["lines"]) == len(found[0]["lines"])
+    with pytest.raises(ValueError, match="a share of 1.5 is not allowed"):
+        model.contours(shares=[1.5])
+    text = model.to_geojson(tmp_path / "regions.geojson", evaluations=2000)
+    assert (tmp_path / "regions.geojson").read_text() == text
+
+
+def test_contours_on_a_torus():
+    x = Manifold("torus:2").random(200)
+    found = KernelMixture("torus:2").fit(x).contours(shares=[0.5], evaluations=2000)
+    assert found[0]["lines"] and found[0]["lines"][0].shape[1] == 2

@@ -1,5 +1,6 @@
 """Long work: Ctrl-C, the interpreter's lock, progress, forks."""
 
+import contextlib
 import multiprocessing
 import os
 import signal
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 import manifusion
-from manifusion import KernelMixture, RiemannianDiffusion
+from manifusion import KernelMixture, RiemannianDiffusion, Stack
 
 
 def interrupt_after(seconds):
@@ -30,6 +31,41 @@ def test_an_interrupt_leaves_a_usable_model(cloud):
     assert time.monotonic() - began < 7.5
     assert model.stopped_ and 0 < model.outcome_["steps"] < 1_000_000
     assert np.isfinite(model.score_samples(cloud[:5])).all()
+
+
+def _interrupted(model, X, wait):
+    """Fits until a training has gone on for `wait` seconds; seconds from Ctrl-C to the end."""
+    sent = []
+
+    class Shown:
+        """In the place of the line of progress: knows when the training has begun."""
+
+        began = None
+
+        def __call__(self, line, share):
+            if line.startswith("training") and self.began is None:
+                self.began = time.monotonic()
+            if self.began and not sent and time.monotonic() > self.began + wait:
+                sent.append(time.monotonic())
+                os.kill(os.getpid(), signal.SIGINT)
+
+    model._shown = lambda: contextlib.nullcontext(Shown())
+    with pytest.warns(RuntimeWarning, match="stopped"):
+        model.fit(X)
+    return time.monotonic() - sent[0]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="os.kill sends no SIGINT there")
+@pytest.mark.parametrize("made", [Stack, RiemannianDiffusion])
+def test_a_training_ends_within_a_second_of_an_interrupt(made):
+    # Enough rows that validations and the weights of a stack take longer than that.
+    centres = manifusion.Manifold("sphere:2").random(40, seed=1)
+    X = manifusion.Manifold("sphere:2").noise(np.repeat(centres, 100, axis=0), 0.01, seed=2)
+    model = made("sphere:2", minutes=5)
+    took = _interrupted(model, X, 2.0)
+    assert model.stopped_ and model.outcome_["steps"] > 0
+    assert np.isfinite(model.score_samples(X[:5])).all()
+    assert took < 1.0, took
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="os.kill sends no SIGINT there")

@@ -5,6 +5,22 @@ use contour::ContourBuilder;
 use crate::error::{PlotError, Result};
 use crate::grid::{Grid, Wrap};
 
+/// A line in the coordinates of a grid.
+pub type Line = Vec<[f64; 2]>;
+
+impl Grid {
+    /// The lines log p = `level`, without the ends of the grid.
+    pub fn contour_lines(&self, level: f64) -> Result<Vec<Line>> {
+        lines(self, level)
+    }
+
+    /// Closed lines around {log p ≥ `level`}, which run along the ends of the grid where the region
+    /// does; the region lies to the right.
+    pub fn region_rings(&self, level: f64) -> Result<Vec<Line>> {
+        rings(self, level)
+    }
+}
+
 /// Shares of the mass that highest-density regions hold.
 pub const SHARES: [f64; 3] = [0.5, 0.9, 0.95];
 

@@ -72,7 +72,7 @@ mod ticks;
 pub use charts::{AxisScale, Chart, ChartLine, LINE_COLOURS, draw_charts};
 pub use coastline::coastlines;
 pub use comparison::{ComparedMethod, draw_comparison};
-pub use contours::SHARES;
+pub use contours::{Line, SHARES};
 pub use curves::TrainingCurves;
 pub use error::PlotError;
 pub use geojson::{Region, highest_density_regions, save_geojson, to_geojson};

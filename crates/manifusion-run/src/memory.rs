@@ -6,11 +6,12 @@ use std::time::Instant;
 
 use manifusion::error::SolveError;
 use manifusion::evaluation::{Baselines, Evaluation, EvaluationOptions, evaluate};
-use manifusion::fit::{Recorder, drive};
-use manifusion::manifold::parse;
-use manifusion::methods::{FitError, Fitted, Run, write_mixture};
+use manifusion::fit::{Recorder, drive, finish};
+use manifusion::manifold::{Manifold, parse};
+use manifusion::methods::{FitError, Fitted, Geometry, Run, write_mixture};
 use manifusion::mixture::KernelMixture;
 use manifusion::points::{Points, Split};
+use manifusion::prior::Prior;
 use manifusion::rows::Rows;
 use manifusion::sample::SampleOptions;
 use manifusion::train::{MetricsRow, Outcome};
@@ -60,13 +61,35 @@ impl MemoryRun {
             "euclidean" => format!("euclidean:{}", table.columns.len()),
             _ => spec,
         };
-        let manifold = parse(&spec)?;
+        Self::fit_since(began, &parse(&spec)?, None, choices, table, watch)
+    }
+
+    /// The same on a manifold of the caller's own, which [`Self::open_on`] needs again, with its
+    /// default prior, which takes seconds to make.
+    pub fn fit_on(
+        geometry: &Geometry,
+        choices: Choices,
+        table: Table,
+        watch: &Watch,
+    ) -> Result<Self, RunError> {
+        let Geometry { manifold, prior } = geometry;
+        Self::fit_since(Instant::now(), manifold, Some(Arc::clone(prior)), choices, table, watch)
+    }
+
+    fn fit_since(
+        began: Instant,
+        manifold: &Arc<dyn Manifold>,
+        prior: Option<Arc<dyn Prior>>,
+        mut choices: Choices,
+        table: Table,
+        watch: &Watch,
+    ) -> Result<Self, RunError> {
         let mut options = load_options(&choices.data)?;
         let own = options.columns.as_ref().map_or(table.columns.len(), Vec::len);
         if options.form.is_none() && !table.has_header && own == manifold.ambient_dim() {
             options.form = Some(Forms::single(Form::Ambient));
         }
-        let data = dataset_from_table(table, &manifold, &options, String::new())?;
+        let data = dataset_from_table(table, manifold, &options, String::new())?;
         choices.data.source.get_or_insert_with(|| SOURCE.to_owned());
         let split = Split::without_test(&data.points, choices.seed)
             .map_err(|source| RunError::Split { name: SOURCE.to_owned(), source })?;
@@ -74,11 +97,11 @@ impl MemoryRun {
         let mut remarks = std::mem::take(&mut choices.remarks);
         remarks.extend(data.facts.findings.iter().cloned());
 
-        let Prepared { settings, task, mut run } = prepare(choices, &data, watch, began)?;
+        let Prepared { settings, task, mut run } = prepare(choices, &data, prior, watch, began)?;
         remarks.extend(run.remarks());
         let mut record = MemoryRecorder::default();
         let is_done = drive(run.as_mut(), &mut record, watch)?;
-        let finished = run.finish()?;
+        let finished = finish(run.as_ref())?;
         Ok(Self {
             settings,
             model: finished.model,
@@ -86,14 +109,22 @@ impl MemoryRun {
             kernel: task.mixture.ok().filter(|_| !record.rows.is_empty()),
             outcome: Some(finished.outcome),
             curves: Curves { rows: record.rows, proposal: finished.proposal },
-            stopped: !is_done,
+            stopped: !is_done || watch.is_stopped(),
             remarks,
         })
     }
 
     /// The finished run of a folder.
     pub fn open(path: &Path) -> Result<Self, RunError> {
-        let stored = StoredRun::open(path)?;
+        Self::of(&StoredRun::open(path)?)
+    }
+
+    /// The finished run of a folder, on a manifold of the caller's own.
+    pub fn open_on(path: &Path, manifold: Arc<dyn Manifold>) -> Result<Self, RunError> {
+        Self::of(&StoredRun::open_on(path, manifold)?)
+    }
+
+    fn of(stored: &StoredRun) -> Result<Self, RunError> {
         let model = stored.model()?;
         let data = match stored.data() {
             Ok(data) => Some(data),
@@ -234,7 +265,18 @@ impl MemoryRun {
 
     /// Draws as columns in the form of the data.
     pub fn sample(&self, n: usize, seed: u64, watch: &Watch) -> Result<Vec<Column>, RunError> {
-        let options = SampleOptions { seed, ..SampleOptions::default() };
+        self.sample_from(0, n, seed, watch)
+    }
+
+    /// The draws of a seed from row `first_row` on.
+    pub fn sample_from(
+        &self,
+        first_row: usize,
+        n: usize,
+        seed: u64,
+        watch: &Watch,
+    ) -> Result<Vec<Column>, RunError> {
+        let options = SampleOptions { seed, first_row, ..SampleOptions::default() };
         let drawn = watch.stage("samples", || self.model.sample_with(n, &options))?;
         let manifold = self.model.manifold().as_ref();
         Rows::new(&drawn, manifold.ambient_dim()).map_err(SolveError::from)?;

@@ -7,7 +7,7 @@ use manifusion::checkpoint::Arrays;
 use manifusion::data::Synthetic;
 use manifusion::error::SolveError;
 use manifusion::evaluation::{Baselines, Evaluation, EvaluationOptions, evaluate};
-use manifusion::manifold::parse;
+use manifusion::manifold::{Manifold, parse};
 use manifusion::methods::{CHECKPOINT_FILE, Fitted, Geometry, MODEL_FILE, read_mixture};
 use manifusion::mixture::KernelMixture;
 use manifusion::points::{Points, Split, SplitPart};
@@ -47,6 +47,8 @@ pub(crate) struct Times {
 pub struct StoredRun {
     dir: RunDir,
     settings: RunSettings,
+    /// The manifold where its string form says nothing, being the caller's own.
+    own: Option<Arc<dyn Manifold>>,
     geometry: OnceLock<Geometry>,
     model: OnceLock<Arc<dyn Fitted>>,
     split: OnceLock<Split>,
@@ -69,6 +71,20 @@ fn once<T>(
 impl StoredRun {
     /// The run of a folder; only its settings are read.
     pub fn open(path: &Path) -> Result<Self, RunError> {
+        Self::with(path, None)
+    }
+
+    /// The same for a run on a manifold of the caller's own; an error if that has another name.
+    pub fn open_on(path: &Path, manifold: Arc<dyn Manifold>) -> Result<Self, RunError> {
+        let (name, run) = (manifold.name(), Self::with(path, Some(manifold))?);
+        if run.settings.manifold != name {
+            let problem = format!("the manifold is {}, and {name} is given", run.settings.manifold);
+            return Err(RunError::Content { path: run.dir.file(CONFIG), problem });
+        }
+        Ok(run)
+    }
+
+    fn with(path: &Path, own: Option<Arc<dyn Manifold>>) -> Result<Self, RunError> {
         let dir = RunDir::open(path)?;
         let settings = RunSettings::parse(&dir.text(CONFIG)?).map_err(|error| {
             RunError::Content { path: dir.file(CONFIG), problem: error.to_string() }
@@ -76,6 +92,7 @@ impl StoredRun {
         Ok(Self {
             dir,
             settings,
+            own,
             geometry: OnceLock::new(),
             model: OnceLock::new(),
             split: OnceLock::new(),
@@ -102,7 +119,10 @@ impl StoredRun {
     /// Manifold and prior. What the prior took long to compute is kept beside the model.
     pub fn geometry(&self) -> Result<&Geometry, RunError> {
         once(&self.geometry, || {
-            let manifold = parse(&self.settings.manifold)?;
+            let manifold = match &self.own {
+                Some(own) => Arc::clone(own),
+                None => parse(&self.settings.manifold)?,
+            };
             let stored = match self.dir.bytes(PRIOR)? {
                 None => Arrays::default(),
                 Some(_) => self.dir.arrays(PRIOR)?,

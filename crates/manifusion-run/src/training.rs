@@ -12,7 +12,7 @@ use manifusion::methods::{
 };
 use manifusion::parallel::in_pool;
 use manifusion::points::SplitPart;
-use manifusion::prior::default_prior;
+use manifusion::prior::{Prior, default_prior};
 use manifusion::train::{MetricsRow, Outcome};
 use manifusion::watch::Watch;
 
@@ -99,10 +99,12 @@ fn begin(
         remark(sentence);
     }
     let data = Data::load(&choices)?;
+    // The string form is how a folder's manifold is made again.
+    parse(&data.points.manifold().name())?;
     for finding in &data.facts.findings {
         remark(finding);
     }
-    let Prepared { settings, task, run } = prepare(choices, &data, watch, began)?;
+    let Prepared { settings, task, run } = prepare(choices, &data, None, watch, began)?;
     for sentence in run.remarks() {
         remark(&sentence);
     }
@@ -130,16 +132,18 @@ pub(crate) struct Prepared {
 pub(crate) fn prepare(
     choices: Choices,
     data: &Data,
+    prior: Option<Arc<dyn Prior>>,
     watch: &Watch,
     began: Instant,
 ) -> Result<Prepared, RunError> {
     let request = choices.request();
     let method = request.method()?;
     let manifold = Arc::clone(data.points.manifold());
-    // The string form is how a folder's manifold is made again.
     let spec = manifold.name();
-    parse(&spec)?;
-    let prior = watch.stage("prior", || default_prior(&manifold))?;
+    let prior = match prior {
+        Some(prior) => prior,
+        None => watch.stage("prior", || default_prior(&manifold))?,
+    };
     let geometry = Geometry { manifold, prior };
     let of = |rows: &[usize]| data.points.select(rows).map_err(FitError::from);
     let (train, validation) = (of(&data.split.train)?, of(&data.split.validation)?);

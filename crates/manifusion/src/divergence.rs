@@ -13,7 +13,7 @@
 
 use crate::error::{ShapeError, SolveError};
 use crate::linalg::{axpy, dot, orthonormalise_rows, scratch};
-use crate::manifold::{Family, Manifold};
+use crate::manifold::{Family, Manifold, RowMaps, frames, mean_curvatures};
 use crate::rng::Streams;
 use crate::rows::{Rows, expect_len};
 
@@ -150,6 +150,14 @@ impl Probes {
         };
         self.e.resize(x.len() * self.per_row * m, 0.0);
         self.h.resize(x.len() * m, 0.0);
+        if let Some(maps) = manifold.by_rows() {
+            let x = x.as_slice();
+            if self.fill_together(maps, estimator, x, streams, &number, step) {
+                mean_curvatures(maps, x, &mut self.h);
+                self.moved.clear();
+                return Ok(());
+            }
+        }
         let blocks = self.e.chunks_exact_mut(self.per_row * m).zip(self.h.chunks_exact_mut(m));
         for (i, (x, (e, h))) in x.rows().zip(blocks).enumerate() {
             let row = number(i);
@@ -181,6 +189,32 @@ impl Probes {
             }
         }
         Ok(())
+    }
+
+    /// The directions of all rows with one call; false for estimators that know no such way.
+    fn fill_together(
+        &mut self,
+        maps: &dyn RowMaps,
+        estimator: Estimator,
+        x: &[f64],
+        streams: &Streams,
+        number: &impl Fn(usize) -> u64,
+        step: u64,
+    ) -> bool {
+        match estimator {
+            Estimator::Frame => frames(maps, x, &mut self.e),
+            Estimator::Hutchinson { law, .. } => {
+                let (m, mut places) = (maps.ambient_dim(), Vec::with_capacity(self.e.len()));
+                let blocks = self.e.chunks_exact_mut(self.per_row * m);
+                for (i, (x, e)) in x.chunks_exact(m).zip(blocks).enumerate() {
+                    draw_probes(law, streams, number(i), step, e);
+                    (0..self.per_row).for_each(|_| places.extend_from_slice(x));
+                }
+                maps.tangents(&places, &mut self.e);
+            }
+            _ => return false,
+        }
+        true
     }
 
     /// Where a field is to be differentiated: the velocities of the directions, rows × `per_row` ×

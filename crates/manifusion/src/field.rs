@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::divergence::{Estimator, Probes};
 use crate::error::SolveError;
 use crate::linalg::{axpy, dot, scale};
-use crate::manifold::{Generators, LogCoordinates, Manifold};
+use crate::manifold::{Generators, LogCoordinates, Manifold, project_tangents};
 use crate::prior::Prior;
 use crate::rng::Streams;
 use crate::rows::Rows;
@@ -181,9 +181,7 @@ impl FieldValues {
     ) -> Result<(), SolveError> {
         self.a.resize(x.as_slice().len(), 0.0);
         field.eval(x, s, 0, &[], &mut self.a, &mut [])?;
-        for (x, a) in x.rows().zip(self.a.chunks_exact_mut(x.width())) {
-            manifold.project_tangent(x, a);
-        }
+        project_tangents(manifold, x.as_slice(), &mut self.a);
         check_finite("the field", s, x.width(), &self.a)
     }
 
@@ -208,8 +206,8 @@ impl FieldValues {
         let (a, jvp) = (Rows::new(&self.a, m)?, Rows::new(&self.jvp, m)?);
         self.probes.divergence(a, jvp, &mut self.div)?;
         self.trace.clear();
-        for (i, (x, a)) in x.rows().zip(self.a.chunks_exact_mut(m)).enumerate() {
-            manifold.project_tangent(x, a);
+        project_tangents(manifold, x.as_slice(), &mut self.a);
+        for (i, a) in self.a.chunks_exact(m).enumerate() {
             self.trace.push(self.div[i] - dot(&self.probes.h[i * m..(i + 1) * m], a));
         }
         check_finite("the field", s, m, &self.a)?;

@@ -89,7 +89,7 @@ impl Fit {
             let task = Task::new(method, geometry, train, validation, seed, watch)?;
             let mut run = method.start(&task, request.choices())?;
             drive(run.as_mut(), &mut NoRecord, &task.watch)?;
-            run.finish()
+            finish(run.as_ref())
         })
     }
 }
@@ -202,4 +202,13 @@ pub fn drive(
     }
     recorder.checkpoint(run, true)?;
     Ok(run.is_done())
+}
+
+/// What a run has learned. Where the watch stops the last of the work, such as the weighing of a
+/// stack's members, the run is asked once more: it then knows that it has to be quick.
+pub fn finish(run: &dyn Run) -> Result<Finished, FitError> {
+    match run.finish() {
+        Err(FitError::Solve(SolveError::Stopped)) => run.finish(),
+        finished => finished,
+    }
 }

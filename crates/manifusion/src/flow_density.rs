@@ -14,7 +14,7 @@ use crate::divergence::Estimator;
 use crate::error::{PointError, ShapeError, SolveError};
 use crate::field::{Field, FieldValues};
 use crate::linalg::scale;
-use crate::manifold::Manifold;
+use crate::manifold::{Manifold, check_points, chunk_rows, project_points};
 use crate::ode::{self, BS3, DOPRI5, OdeOptions, OdeStats, OdeSystem};
 use crate::parallel;
 use crate::prior::{Prior, check_width};
@@ -334,6 +334,24 @@ impl OdeSystem for AlongFlow<'_> {
         let manifold = &self.density.manifold;
         manifold.project_point(&mut state[..manifold.ambient_dim()])
     }
+
+    fn retract_all(&self, states: &mut [f64]) -> Result<(), (usize, PointError)> {
+        let (manifold, width) = (self.density.manifold.as_ref(), self.width());
+        let m = manifold.ambient_dim();
+        if width == m {
+            return project_points(manifold, states);
+        }
+        if manifold.by_rows().is_none() {
+            let mut states = states.chunks_exact_mut(width).enumerate();
+            return states.try_for_each(|(i, y)| self.retract(y).map_err(|error| (i, error)));
+        }
+        let mut x: Vec<f64> = states.chunks_exact(width).flat_map(|y| &y[..m]).copied().collect();
+        project_points(manifold, &mut x)?;
+        for (state, x) in states.chunks_exact_mut(width).zip(x.chunks_exact(m)) {
+            state[..m].copy_from_slice(x);
+        }
+        Ok(())
+    }
 }
 
 impl FlowDensity {
@@ -396,14 +414,16 @@ impl FlowDensity {
         let m = self.manifold.ambient_dim();
         x.expect_width(m)?;
         let mut states = Vec::with_capacity(x.len() * (m + 1));
-        for (row, x) in x.rows().enumerate() {
-            self.manifold.check_point(x).map_err(SolveError::at(row, 0.0))?;
+        let manifold = self.manifold.as_ref();
+        check_points(manifold, x.as_slice()).map_err(|(row, e)| SolveError::at(row, 0.0)(e))?;
+        for x in x.rows() {
             states.extend_from_slice(x);
             states.push(0.0);
         }
         let FlowOptions { ode: options, chunk, .. } = self.options;
         let stats = Mutex::new(OdeStats::default());
-        parallel::for_each_chunk(&mut states, m + 1, chunk.max(1), |first, chunk| {
+        let chunk = chunk_rows(manifold, chunk);
+        parallel::for_each_chunk(&mut states, m + 1, chunk, |first, chunk| {
             let done = self.solve(true, first, (self.start, self.end), &options, chunk)?;
             let mut stats = stats.lock().unwrap_or_else(PoisonError::into_inner);
             stats.evaluations += done.evaluations;
@@ -432,7 +452,8 @@ impl FlowDensity {
         if n == 0 {
             return Err(ShapeError::Empty.into());
         }
-        parallel::for_each_chunk(&mut x, m, SAMPLE_CHUNK, |first, chunk| {
+        let chunk = chunk_rows(self.manifold.as_ref(), SAMPLE_CHUNK);
+        parallel::for_each_chunk(&mut x, m, chunk, |first, chunk| {
             draw_prior(self.prior.as_ref(), m, seed, first_row + first, chunk)?;
             self.carry_to_data(first_row + first, chunk).map(|_| ())
         })?;
@@ -475,9 +496,6 @@ pub(crate) fn draw_prior(
     x: &mut [f64],
 ) -> Result<(), SolveError> {
     let streams = Streams::new(seed, "sample-prior");
-    for (i, x) in x.chunks_exact_mut(m).enumerate() {
-        let mut stream = streams.stream((first_row + i) as u64, 0);
-        prior.sample(&mut stream, x).map_err(SolveError::at(i, 0.0))?;
-    }
-    Ok(())
+    let rows: Vec<u64> = (first_row..first_row + x.len() / m).map(|row| row as u64).collect();
+    prior.sample_rows(&streams, &rows, x).map_err(|(i, error)| SolveError::at(i, 0.0)(error))
 }

@@ -185,6 +185,7 @@ impl LossBatch {
     ) {
         let (m, block) = (values.dim, values.per_row * values.dim);
         let mut tangent = scratch(m);
+        let together = self.read_together(manifold, values);
         let traced = if self.generators.is_some() { &self.traced } else { &self.probes.e };
         for r in 0..values.rows {
             let row = values.first_row + r;
@@ -192,7 +193,10 @@ impl LossBatch {
             let a = &values.a[r * m..(r + 1) * m];
             let (e, jvp) =
                 (&traced[row * block..(row + 1) * block], &values.jvp[r * block..(r + 1) * block]);
-            self.read(manifold, row, a, &mut tangent);
+            match &together {
+                Some(all) => tangent.copy_from_slice(&all[r * m..(r + 1) * m]),
+                None => self.read(manifold, row, a, &mut tangent),
+            }
             if self.prior_score {
                 axpy(1.0, &self.base[row * m..(row + 1) * m], &mut tangent);
             }
@@ -223,6 +227,15 @@ impl LossBatch {
         }
     }
 
+    /// The tangent vectors of all rows with one call, where calls are dear.
+    fn read_together(&self, manifold: &dyn Manifold, values: &ShardValues<'_>) -> Option<Vec<f64>> {
+        let maps = manifold.by_rows().filter(|_| self.generators.is_none())?;
+        let len = values.rows * values.dim;
+        let mut tangents = values.a[..len].to_vec();
+        maps.tangents(&self.y[values.first_row * values.dim..][..len], &mut tangents);
+        Some(tangents)
+    }
+
     /// `out ←` the derivative by the network's numbers, from that by the tangent vector, tangent.
     fn read_back(&self, row: usize, tangent: &[f64], out: &mut [f64]) {
         let m = tangent.len();
@@ -242,10 +255,14 @@ impl LossBatch {
     ) {
         let m = values.dim;
         let mut error = scratch(m);
+        let together = self.read_together(manifold, values);
         for r in 0..values.rows {
             let row = values.first_row + r;
             let at = row * m..(row + 1) * m;
-            self.read(manifold, row, &values.a[r * m..(r + 1) * m], &mut error);
+            match &together {
+                Some(all) => error.copy_from_slice(&all[r * m..(r + 1) * m]),
+                None => self.read(manifold, row, &values.a[r * m..(r + 1) * m], &mut error),
+            }
             for (error, target) in error.iter_mut().zip(&self.target[at]) {
                 *error -= target;
             }

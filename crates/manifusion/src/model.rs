@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::error::SolveError;
 use crate::field::Field;
 use crate::flow_density::{FlowClock, FlowDensity, FlowOptions, ProbabilityFlow};
-use crate::manifold::Manifold;
+use crate::manifold::{Manifold, check_points};
 use crate::prior::{Prior, check_width};
 use crate::rows::Rows;
 
@@ -52,9 +52,7 @@ impl Diffusion {
     pub fn check_points(&self, x: &[f64]) -> Result<(), SolveError> {
         let m = self.manifold.ambient_dim();
         Rows::new(x, m)?;
-        for (row, x) in x.chunks_exact(m).enumerate() {
-            self.manifold.check_point(x).map_err(SolveError::at(row, 0.0))?;
-        }
-        Ok(())
+        check_points(self.manifold.as_ref(), x)
+            .map_err(|(row, error)| SolveError::at(row, 0.0)(error))
     }
 }

@@ -8,6 +8,7 @@ use crate::divergence::Estimator;
 use crate::error::{ShapeError, SolveError};
 use crate::field::FieldValues;
 use crate::flow_density::{FlowOptions, draw_prior};
+use crate::manifold::chunk_rows;
 use crate::model::Diffusion;
 use crate::ode::OdeOptions;
 use crate::parallel;
@@ -115,7 +116,8 @@ pub fn sample(
     if let Steps::Adaptive(AdaptiveOptions { rtol, atol, .. }) = options.steps {
         flow.sampling = OdeOptions { rtol, atol, ..OdeOptions::default() };
     }
-    parallel::for_each_chunk(&mut x, m, options.chunk.max(1), |first, chunk| {
+    let chunk = chunk_rows(model.manifold.as_ref(), options.chunk);
+    parallel::for_each_chunk(&mut x, m, chunk, |first, chunk| {
         let first = options.first_row + first;
         draw_prior(model.prior.as_ref(), m, options.seed, first, chunk)?;
         let drift = Generative::new(model, lambda);

@@ -17,6 +17,7 @@ default), ``RiemannianDiffusion``, ``KernelMixture``, ``MixtureVMF``, ``MixtureK
 """
 
 from . import manifolds
+from ._compare import Comparison, compare
 from ._estimators import ESTIMATORS, Estimator, NotFittedError, Picture, load
 from ._native import FORMS, MANIFOLDS, Manifold, __version__
 
@@ -24,6 +25,7 @@ globals().update({_class.__name__: _class for _class in ESTIMATORS.values()})
 
 __all__ = [
     "ESTIMATORS",
+    "Comparison",
     "FORMS",
     "MANIFOLDS",
     "Estimator",
@@ -31,6 +33,7 @@ __all__ = [
     "NotFittedError",
     "Picture",
     "__version__",
+    "compare",
     "load",
     "manifolds",
     *(_class.__name__ for _class in ESTIMATORS.values()),

@@ -1,4 +1,6 @@
 from . import manifolds as manifolds
+from ._compare import Comparison as Comparison
+from ._compare import compare as compare
 from ._estimators import ESTIMATORS as ESTIMATORS
 from ._estimators import Estimator as Estimator
 from ._estimators import NotFittedError as NotFittedError

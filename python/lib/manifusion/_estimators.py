@@ -22,6 +22,8 @@ from ._progress import Progress
 from ._rows import rows
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
     from typing_extensions import Self
 
@@ -57,10 +59,11 @@ class Estimator:
     """
 
     method: ClassVar[str]
+    manifold_: _native.Manifold
 
     def __init__(
         self,
-        manifold: str | None = None,
+        manifold: str | _native.Manifold | None = None,
         *,
         form: str | None = None,
         columns: list[str] | None = None,
@@ -137,7 +140,7 @@ class Estimator:
             with tempfile.TemporaryDirectory() as folder:
                 for name, content in files.items():
                     Path(folder, name).write_bytes(content)
-                self._run = _native.Run.open(folder)
+                self._run = _native.Run.open(folder, _own(self.manifold_))
 
     # What users call.
 
@@ -165,8 +168,9 @@ class Estimator:
         if len(data if names is None else data[0]) == 1:
             raise ValueError("X has 1 sample, and a tenth of at least 2 is held out to choose by")
         changes, left_open = self._config()
+        own = _own(self.manifold)
         with self._shown() as show:
-            run = _native.Run.fit(changes, left_open, data, names, self.threads, show)
+            run = _native.Run.fit(changes, left_open, data, names, self.threads, show, own)
         self._take(run)
         self.n_features_in_ = data.shape[1] if names is None else len(names)
         if names is not None:
@@ -271,11 +275,43 @@ class Estimator:
         with self._shown() as show:
             return _native.grid(run, evaluations, self.threads, show)
 
-    def to_geojson(self, evaluations: int = 10_000) -> str:
-        """Regions of highest density and contours on the sphere, as the text of a GeoJSON file."""
+    def contours(
+        self,
+        levels: Sequence[float] | None = None,
+        *,
+        shares: Sequence[float] = (0.5, 0.9, 0.95),
+        evaluations: int = 10_000,
+    ) -> list[dict[str, Any]]:
+        """Lines of equal log-density in the coordinates of ``grid``, as arrays.
+
+        One dictionary for each of ``levels`` (log-densities) or, without them, for the boundary of
+        each region of highest density that holds one of ``shares`` of the mass: ``share``,
+        ``log_density``, ``lines`` (arrays of shape ``(k, 2)``: x and y of the grid, longitude and
+        latitude on the sphere) and ``rings`` (the same closed along the ends of the grid, to be
+        filled: the region lies to the right of a ring).
+        """
+        run = self._fitted()
+        chosen = [float(share) for share in shares] if levels is None else []
+        with self._shown() as show:
+            return _native.contours(
+                run, [float(level) for level in levels or []], chosen, evaluations,
+                self.threads, show,
+            )  # fmt: skip
+
+    def to_geojson(
+        self, path: str | os.PathLike[str] | None = None, *, evaluations: int = 10_000
+    ) -> str:
+        """Regions of highest density and contours on the sphere, as the text of a GeoJSON file.
+
+        For cartopy, GeoPandas and GIS programs: features have the properties ``kind``, ``share``,
+        ``log_density`` and, for regions, their area. ``path`` is written if it is given.
+        """
         run = self._fitted()
         with self._shown() as show:
-            return _native.geojson(run, evaluations, self.threads, show)
+            text = _native.geojson(run, evaluations, self.threads, show)
+        if path is not None:
+            Path(path).write_text(text, encoding="utf-8")
+        return text
 
     # How it is done.
 
@@ -283,7 +319,7 @@ class Estimator:
         """Settings as the command line's ``--set``, and those that are left open."""
         common = {
             "method": self.method,
-            "manifold": self.manifold,
+            "manifold": getattr(self.manifold, "name", self.manifold),
             "seed": self.seed,
             "data.form": self.form,
             "data.columns": None if self.columns is None else [str(name) for name in self.columns],
@@ -314,7 +350,7 @@ class Estimator:
 
     def _take(self, run: _native.Run) -> None:
         self._run = run
-        self.manifold_ = _native.Manifold(run.manifold)
+        self.manifold_ = run.geometry
         self.form_ = run.form
         self.settings_ = _flat(json.loads(run.section))
         self.outcome_ = json.loads(run.outcome)
@@ -331,7 +367,7 @@ class TrainedEstimator(Estimator):
 
     def __init__(
         self,
-        manifold: str | None = None,
+        manifold: str | _native.Manifold | None = None,
         *,
         form: str | None = None,
         columns: list[str] | None = None,
@@ -365,6 +401,11 @@ class TrainedEstimator(Estimator):
             changes.append(f"train.steps={_json(self.steps)}")
             left_open.append("train.minutes")
         return changes, left_open
+
+
+def _own(manifold: str | _native.Manifold | None) -> _native.Manifold | None:
+    """A manifold of the user's own; all others are made from their names."""
+    return manifold if isinstance(manifold, _native.Manifold) and manifold.is_own else None
 
 
 def _json(value: Any) -> str:
@@ -405,8 +446,9 @@ _NAMES = {
 }
 
 _PARAMETERS = """
-    manifold : str
-        Where the points live, such as ``"sphere:2"``; ``manifusion.MANIFOLDS`` says what there is.
+    manifold : str or Manifold
+        Where the points live, such as ``"sphere:2"``; ``manifusion.MANIFOLDS`` says what there is,
+        and ``Manifold.from_functions`` makes your own.
         ``"euclidean"`` has as many dimensions as X has columns.
     form : str, optional
         The coordinates of rows, such as ``"latlon"`` (``manifusion.FORMS``). Without it, an array
@@ -448,15 +490,18 @@ def _made(info: dict[str, Any]) -> type[Estimator]:
 ESTIMATORS: dict[str, type[Estimator]] = {info["name"]: _made(info) for info in _native.methods()}
 
 
-def load(path: str | os.PathLike[str]) -> Estimator:
+def load(
+    path: str | os.PathLike[str], *, manifold: _native.Manifold | None = None
+) -> Estimator:
     """The fitted estimator of a folder, of ``save`` or of a finished run of the command line.
 
-    Its ``settings`` are those of the run, so that a clone of it is fitted in the same way.
+    Its ``settings`` are those of the run, so that a clone of it is fitted in the same way. A model
+    on a manifold of your own needs that ``manifold`` again.
     """
-    run = _native.Run.open(path)
+    run = _native.Run.open(path, _own(manifold))
     data = json.loads(run.data)
     estimator = ESTIMATORS[run.method](
-        run.manifold,
+        run.manifold if manifold is None else manifold,
         form=data.get("form"),
         columns=data.get("columns"),
         seed=run.seed,

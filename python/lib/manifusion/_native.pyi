@@ -12,9 +12,33 @@ FORMS: list[str]
 _Show = Callable[[str, float | None], None]
 
 def methods() -> list[dict[str, Any]]: ...
+def compare_check(
+    changes: list[str], open: list[str], methods: list[str], seeds: list[int]
+) -> list[str]: ...
+def compare_run(
+    changes: list[str],
+    open: list[str],
+    method: str,
+    seed: int,
+    out: str | os.PathLike[str],
+    threads: int | None = None,
+    show: _Show | None = None,
+) -> str: ...
+def compare_table(results: list[str]) -> tuple[str, str]: ...
 
 class Manifold:
     def __new__(cls, spec: str) -> Manifold: ...
+    @staticmethod
+    def from_functions(
+        name: str,
+        dim: int,
+        ambient_dim: int,
+        tangent: Callable[[NDArray[np.float64], NDArray[np.float64]], ArrayLike],
+        project: Callable[[NDArray[np.float64]], ArrayLike],
+    ) -> Manifold: ...
+    def check(self) -> list[dict[str, Any]]: ...
+    @property
+    def is_own(self) -> bool: ...
     @property
     def name(self) -> str: ...
     @property
@@ -47,9 +71,10 @@ class Run:
         names: list[str] | None,
         threads: int | None = None,
         show: _Show | None = None,
+        own: Manifold | None = None,
     ) -> Run: ...
     @staticmethod
-    def open(path: str | os.PathLike[str]) -> Run: ...
+    def open(path: str | os.PathLike[str], own: Manifold | None = None) -> Run: ...
     def save(self, path: str | os.PathLike[str]) -> None: ...
     def log_density(
         self,
@@ -59,7 +84,7 @@ class Run:
         show: _Show | None = None,
     ) -> NDArray[np.float64]: ...
     def sample(
-        self, n: int, seed: int, threads: int | None = None, show: _Show | None = None
+        self, n: int, seed: int, threads: int | None = None, show: _Show | None = None, first: int = 0
     ) -> NDArray[np.float64]: ...
     def evaluate(
         self,
@@ -74,6 +99,8 @@ class Run:
     def method(self) -> str: ...
     @property
     def manifold(self) -> str: ...
+    @property
+    def geometry(self) -> Manifold: ...
     @property
     def form(self) -> str: ...
     @property
@@ -111,6 +138,14 @@ def plot(
 def grid(
     run: Run, evaluations: int, threads: int | None = None, show: _Show | None = None
 ) -> dict[str, Any]: ...
+def contours(
+    run: Run,
+    levels: list[float],
+    shares: list[float],
+    evaluations: int,
+    threads: int | None = None,
+    show: _Show | None = None,
+) -> list[dict[str, Any]]: ...
 def geojson(
     run: Run, evaluations: int, threads: int | None = None, show: _Show | None = None
 ) -> str: ...

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from . import _arrow
+
 
 def rows(X: Any) -> tuple[Any, list[str] | None]:
-    """Float64 columns with their names for a data frame, else a two-dimensional array and None."""
+    """Float64 columns with their names for a table, else a two-dimensional array and None.
+
+    Tables are pandas and polars data frames, dictionaries of columns, and whatever has
+    ``__arrow_c_stream__``, such as those of pyarrow.
+    """
     frame = _frame(X)
     if frame is None:
         return _array(X), None
     names, columns = frame
-    if not columns or not len(columns[0]):
-        shape = (len(columns[0]) if columns else 0, len(columns))
+    length = next((len(c) for c in columns if not isinstance(c, str)), 0)
+    if not columns or not length:
+        shape = (length, len(columns))
         raise ValueError(
             f"0 sample(s) (shape={shape}) while a minimum of 1 is required."
             if columns
@@ -24,7 +32,7 @@ def rows(X: Any) -> tuple[Any, list[str] | None]:
 
 
 def _frame(X: Any) -> tuple[list[str], list[Any]] | None:
-    """Names and columns of a pandas or polars data frame."""
+    """Names and columns of a table."""
     if hasattr(X, "collect_schema") and not hasattr(X, "get_columns"):
         raise ValueError("X is a lazy frame; call its collect() first")
     if hasattr(X, "get_columns") and hasattr(X, "columns"):
@@ -35,11 +43,21 @@ def _frame(X: Any) -> tuple[list[str], list[Any]] | None:
             return list(X.columns), columns
         # Numbers are places, not names.
         return None
+    if isinstance(X, Mapping):
+        columns = [np.asarray(column) for column in X.values()]
+        wrong = [(n, c.shape) for n, c in zip(X, columns) if c.ndim != 1]
+        if wrong:
+            raise ValueError(f"column {wrong[0][0]!r} has shape {wrong[0][1]}; one number per row")
+        return [str(name) for name in X], columns
+    if hasattr(X, "__arrow_c_stream__"):
+        return _arrow.columns(X)
     return None
 
 
 def _column(column: Any) -> Any:
     """Its numbers, or the name of its type."""
+    if isinstance(column, str):
+        return column
     values = np.asarray(column)
     if values.dtype.kind == "O":
         # Nullable numbers arrive as objects; a missing one is an error of the row that has it.

@@ -67,6 +67,26 @@ pub fn compare(
     Ok(comparison)
 }
 
+/// One run of a plan in a folder of its own, and what came of it; none if the watch stopped it. What
+/// a method cannot do is a result. For those who share the runs of a plan out themselves;
+/// [`Comparison::of`] makes the table of what they bring back.
+pub fn compare_run(
+    plan: &Plan,
+    method: &str,
+    seed: u64,
+    out: &Path,
+    watch: &Watch,
+) -> Result<Option<RunResult>, RunError> {
+    let ended = match result::run(|| plan.choices(method, seed), out, watch) {
+        Ok(None) => return Ok(None),
+        Ok(Some(measured)) => Ended::Measured(Box::new(measured)),
+        Err(error) if error.is_stopped() => return Ok(None),
+        Err(error) if error.is_of_method() => Ended::Failed(error.to_string().replace('\n', " ")),
+        Err(error) => return Err(error),
+    };
+    Ok(Some(RunResult { method: method.to_owned(), seed, ended }))
+}
+
 /// All results of a comparison's folder, in order of their files' names.
 pub fn read_results(out: &Path) -> Result<Vec<RunResult>, RunError> {
     results_in(&out.join(RESULTS))
@@ -192,17 +212,8 @@ impl Workers<'_> {
     /// One run to its result, which is kept; none if it was stopped.
     fn one(&self, method: &str, seed: u64) -> Result<Option<RunResult>, RunError> {
         let (out, watch) = (self.folder.run(method, seed), self.watch.silent());
-        let ended = match result::run(|| self.plan.choices(method, seed), &out, &watch) {
-            Ok(None) => return Ok(None),
-            Ok(Some(measured)) => Ended::Measured(Box::new(measured)),
-            Err(error) if error.is_stopped() => return Ok(None),
-            Err(error) if error.is_of_method() => {
-                Ended::Failed(error.to_string().replace('\n', " "))
-            }
-            Err(error) => return Err(error),
-        };
-        let result = RunResult { method: method.to_owned(), seed, ended };
-        self.folder.keep(&result)?;
-        Ok(Some(result))
+        let result = compare_run(self.plan, method, seed, &out, &watch)?;
+        result.iter().try_for_each(|result| self.folder.keep(result))?;
+        Ok(result)
     }
 }

@@ -56,7 +56,7 @@ impl Plan {
     }
 
     /// An error for a plan that makes no sense; remarks on settings that no method has.
-    pub(super) fn check(&self) -> Result<Vec<String>, RunError> {
+    pub fn check(&self) -> Result<Vec<String>, RunError> {
         let wrong = |sentence: String| Err(RunError::Settings(sentence));
         if self.methods.is_empty() || self.seeds.is_empty() {
             return wrong(format!(

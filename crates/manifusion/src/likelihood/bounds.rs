@@ -15,6 +15,7 @@ use crate::divergence::Estimator;
 use crate::error::SolveError;
 use crate::field::FieldValues;
 use crate::linalg::{axpy, dot, log_sum_exp};
+use crate::manifold::chunk_rows;
 use crate::model::Diffusion;
 use crate::parallel;
 use crate::rng::Streams;
@@ -104,7 +105,8 @@ pub fn bounds(
     // Rows of two numbers: log L, and log L with doubled steps.
     let mut log_l = vec![0.0; 2 * x.len() * k];
     let stats = Mutex::new(AdaptiveStats::default());
-    parallel::for_each_chunk(&mut log_l, 2, CHUNK, |first, chunk| {
+    let chunk = chunk_rows(model.manifold.as_ref(), CHUNK);
+    parallel::for_each_chunk(&mut log_l, 2, chunk, |first, chunk| {
         let paths = chunk.len() / 2;
         let mut states = Vec::with_capacity(paths * (m + 1));
         for path in first..first + paths {

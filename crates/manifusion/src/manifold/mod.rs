@@ -9,6 +9,7 @@
 //! coefficients in a g-orthonormal frame field V, so that norms and projections remain those of ℝᵐ,
 //! and [`Manifold::velocity`] says how fast the point moves.
 
+mod by_rows;
 mod differences;
 mod euclidean;
 mod generators;
@@ -28,7 +29,12 @@ mod torus;
 use std::fmt::Debug;
 use std::sync::Arc;
 
+pub(crate) use by_rows::chunk_rows;
+pub use by_rows::{
+    ByRows, RowFault, RowMaps, check_points, frames_at, project_points, project_tangents,
+};
 pub(crate) use differences::mean_curvature as mean_curvature_by_differences;
+pub(crate) use differences::{NormalSearch, along_normals, frames, mean_curvatures};
 pub use euclidean::Euclidean;
 pub use generators::Generators;
 pub use geodesic::Geodesics;
@@ -142,6 +148,12 @@ pub trait Manifold: Debug + Send + Sync {
     /// The factors of a product, in order of their coordinates; empty for everything else.
     fn factors(&self) -> &[Arc<dyn Manifold>] {
         &[]
+    }
+
+    /// The same two functions on whole batches, where a call costs far more than a row of it; see
+    /// [`ByRows`].
+    fn by_rows(&self) -> Option<&dyn RowMaps> {
+        None
     }
 
     /// An error unless `x` has the right width, is finite and lies on the manifold.

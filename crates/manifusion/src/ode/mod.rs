@@ -54,4 +54,10 @@ pub trait OdeSystem {
 
     /// Brings the part of a state that lives on a manifold back to it.
     fn retract(&self, y: &mut [f64]) -> Result<(), PointError>;
+
+    /// The same for several states; an error with its place among them.
+    fn retract_all(&self, y: &mut [f64]) -> Result<(), (usize, PointError)> {
+        let states = y.chunks_exact_mut(self.width()).enumerate();
+        states.map(|(i, y)| self.retract(y).map_err(|error| (i, error))).collect()
+    }
 }

@@ -83,7 +83,10 @@ pub fn integrate<const S: usize>(
             derivative[row.range(width)].copy_from_slice(slope);
         }
     }
+    let (mut moved, mut states) = (Vec::new(), Vec::new());
     while !active.is_empty() {
+        moved.clear();
+        states.clear();
         stages.load(&active, y, &derivative);
         stages.run(tableau, system).map_err(|e| e.map_row(|i| active[i].number))?;
         stats.evaluations += (S - 1) * active.len();
@@ -96,16 +99,21 @@ pub fn integrate<const S: usize>(
                 } else {
                     row.t + row.step
                 };
-                let state = &mut y[row.range(width)];
-                state.copy_from_slice(stages.row(&stages.argument, i));
-                let time = system.named_time(row.t);
-                system.retract(state).map_err(SolveError::at(row.number, time))?;
+                moved.push((row.number, system.named_time(row.t)));
+                states.extend_from_slice(stages.row(&stages.argument, i));
                 // Taken before π, which moves the state by less than the tolerance.
                 derivative[row.range(width)].copy_from_slice(stages.row(&stages.k[S - 1], i));
             } else {
                 stats.rejected += 1;
             }
             row.next_step(tableau.order, error, options, system)?;
+        }
+        system.retract_all(&mut states).map_err(|(i, error)| {
+            let (row, time) = moved[i];
+            SolveError::at(row, time)(error)
+        })?;
+        for ((row, _), state) in moved.iter().zip(states.chunks_exact(width)) {
+            y[row * width..(row + 1) * width].copy_from_slice(state);
         }
         active.retain(|row| !row.is_done());
     }

@@ -16,11 +16,12 @@ pub use smoothing::Smoothing;
 use crate::error::{ShapeError, SolveError};
 use crate::heat_kernel::check_time;
 use crate::linalg::scale;
-use crate::manifold::{Family, Geodesics, Manifold, Metric};
+use crate::manifold::{Family, Geodesics, Manifold, Metric, check_points, chunk_rows};
 use crate::parallel;
 use crate::prior::{Prior, check_width};
 use crate::rng::Streams;
 use crate::rows::{Rows, RowsMut, expect_len};
+use crate::sde::{Heun, NoDrift, PriorDrift, integrate_fixed_rows};
 
 /// How Y_s is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,13 +151,15 @@ impl NoisingPath {
             return Err(ShapeError::Empty.into());
         }
         ys.as_mut_slice().copy_from_slice(y.as_slice());
-        let rows_per_chunk = if self.is_exact() { EXACT_CHUNK } else { HEUN_CHUNK };
+        let usual = if self.is_exact() { EXACT_CHUNK } else { HEUN_CHUNK };
+        let rows_per_chunk = chunk_rows(self.manifold.as_ref(), usual);
         parallel::for_each_chunk(ys.as_mut_slice(), m, rows_per_chunk, |first, chunk| {
             let times = &s[first..first + chunk.len() / m];
-            for (row, (y, &s)) in chunk.chunks_exact(m).zip(times).enumerate() {
+            for (row, &s) in times.iter().enumerate() {
                 check_time(row, s)?;
-                self.manifold.check_point(y).map_err(SolveError::at(row, 0.0))?;
             }
+            check_points(self.manifold.as_ref(), chunk)
+                .map_err(|(row, error)| SolveError::at(row, 0.0)(error))?;
             let row = first_row + first as u64;
             let smoothing = smoothing.map(|smoothing| smoothing.rows(first, times.len()));
             if let Some(smoothing) = smoothing {
@@ -223,10 +226,49 @@ impl NoisingPath {
         }
         // Each row its own number of steps, so that it does not depend on the rows beside it.
         let m = manifold.ambient_dim();
+        if manifold.by_rows().is_some() {
+            return self.walk_together(steps, max_step, streams, row, times, chunk);
+        }
         for (i, (y, &s)) in chunk.chunks_exact_mut(m).zip(times).enumerate() {
             let own = steps.max((s / max_step).ceil() as usize);
             heun::walk(manifold, prior, own, streams, row + i as u64, &[s], y)
                 .map_err(|error| error.map_row(|_| i))?;
+        }
+        Ok(())
+    }
+}
+
+impl NoisingPath {
+    /// The same where calls are dear: all rows that are under way make a step together.
+    fn walk_together(
+        &self,
+        steps: usize,
+        max_step: f64,
+        streams: &Streams,
+        first_row: u64,
+        times: &[f64],
+        chunk: &mut [f64],
+    ) -> Result<(), SolveError> {
+        let (manifold, prior) = (self.manifold.as_ref(), self.prior.as_ref());
+        let m = manifold.ambient_dim();
+        let own = |i: &usize| steps.max((times[*i] / max_step).ceil() as usize);
+        let mut rows: Vec<usize> = (0..times.len()).collect();
+        rows.sort_by_key(|i| std::cmp::Reverse(own(i)));
+        let numbers: Vec<u64> = rows.iter().map(|i| first_row + *i as u64).collect();
+        let (start, s): (Vec<f64>, Vec<f64>) = rows.iter().map(|i| (0.0, times[*i])).unzip();
+        let steps: Vec<usize> = rows.iter().map(own).collect();
+        let of = |i: &usize| chunk[i * m..(i + 1) * m].iter().copied();
+        let mut y: Vec<f64> = rows.iter().flat_map(of).collect();
+        let walked = if prior.is_driftless() {
+            let mut heun = Heun::new(manifold, NoDrift, 1.0);
+            integrate_fixed_rows(&mut heun, streams, &numbers, &start, &s, &steps, &mut y)
+        } else {
+            let mut heun = Heun::new(manifold, PriorDrift(prior), 1.0);
+            integrate_fixed_rows(&mut heun, streams, &numbers, &start, &s, &steps, &mut y)
+        };
+        walked.map_err(|error| error.map_row(|row| rows[row]))?;
+        for (i, y) in rows.into_iter().zip(y.chunks_exact(m)) {
+            chunk[i * m..(i + 1) * m].copy_from_slice(y);
         }
         Ok(())
     }

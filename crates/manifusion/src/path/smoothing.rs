@@ -53,6 +53,11 @@ impl Smoothing<'_> {
             }
             _ => None,
         };
+        if manifold.by_rows().is_some() {
+            // All rows together; a step of no length leaves a point where it is.
+            let times = self.finite_times();
+            return heun::brownian_walk(manifold, STEPS, self.streams, first_row, &times, y);
+        }
         for (i, (y, tau)) in y.chunks_exact_mut(m).zip(self.times).enumerate() {
             if !(*tau > 0.0 && tau.is_finite()) {
                 continue;
@@ -78,11 +83,15 @@ impl Smoothing<'_> {
         y: &mut [f64],
     ) -> Result<(), SolveError> {
         let m = y.len() / self.times.len();
-        for (i, (y, tau)) in y.chunks_exact_mut(m).zip(self.times).enumerate() {
-            if tau.is_infinite() {
-                let mut stream = self.streams.stream(first_row + i as u64, 0);
-                prior.sample(&mut stream, y).map_err(SolveError::at(i, 0.0))?;
-            }
+        let chosen = |i: &usize| self.times[*i].is_infinite();
+        let chosen: Vec<usize> = (0..self.times.len()).filter(chosen).collect();
+        let rows: Vec<u64> = chosen.iter().map(|i| first_row + *i as u64).collect();
+        let mut drawn = vec![0.0; chosen.len() * m];
+        prior
+            .sample_rows(self.streams, &rows, &mut drawn)
+            .map_err(|(i, error)| SolveError::at(chosen[i], 0.0)(error))?;
+        for (i, drawn) in chosen.into_iter().zip(drawn.chunks_exact(m)) {
+            y[i * m..(i + 1) * m].copy_from_slice(drawn);
         }
         Ok(())
     }

@@ -13,7 +13,7 @@ pub use split::{Split, SplitError, SplitPart, SplitSettings, hold_out};
 
 use crate::data::Synthetic;
 use crate::error::{PointError, ShapeError, SpecError};
-use crate::manifold::{Manifold, parse};
+use crate::manifold::{Manifold, check_points, parse};
 use crate::rows::Rows;
 
 /// Why points could not be made.
@@ -84,10 +84,9 @@ impl Points {
     ) -> Result<Self, PointsError> {
         let coordinates = coordinates.into();
         let m = manifold.ambient_dim();
-        let rows = Rows::new(&coordinates, m)?;
-        for (row, x) in rows.rows().enumerate() {
-            manifold.check_point(x).map_err(|source| PointsError::Point { row, source })?;
-        }
+        Rows::new(&coordinates, m)?;
+        check_points(manifold.as_ref(), &coordinates)
+            .map_err(|(row, source)| PointsError::Point { row, source })?;
         Ok(Self { manifold, coordinates, weights: None, groups: None, context: None })
     }
 

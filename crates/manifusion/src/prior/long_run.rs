@@ -8,10 +8,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::chains::{Chains, propose_together};
 use super::{Langevin, Prior};
 use crate::error::{PointError, ShapeError, SolveError};
 use crate::linalg::{Scratch, axpy, determinant, distance, dot, norm, scratch};
-use crate::manifold::Manifold;
+use crate::manifold::{Manifold, RowMaps, check_points};
 use crate::rng::{Stream, Streams};
 use crate::rows::Rows;
 
@@ -46,13 +47,13 @@ pub struct LongRun {
     log_volume_se: f64,
 }
 
-const PATCHES: usize = 24;
+pub(super) const PATCHES: usize = 24;
 /// Batches for the error of a mean over a correlated chain.
-const BATCHES: usize = 25;
+pub(super) const BATCHES: usize = 25;
 /// Points per patch for its area.
-const AREA_POINTS: usize = 400;
+pub(super) const AREA_POINTS: usize = 400;
 /// A chain that gets this many times farther than its start is taken to be on an unbounded set.
-const UNBOUNDED: f64 = 1e3;
+pub(super) const UNBOUNDED: f64 = 1e3;
 
 impl LongRun {
     /// Runs the chain; an error if no point is found or the manifold looks unbounded.
@@ -64,6 +65,9 @@ impl LongRun {
                 let expected = "at least 250 points, and a thinning of at least 1";
                 return Err(SolveError::Setting { name, value: value as f64, expected });
             }
+        }
+        if manifold.by_rows().is_some() {
+            return Self::side_by_side(manifold, options);
         }
         let streams = Streams::new(options.seed, "long-run");
         let start = find_point(manifold.as_ref(), &streams)?;
@@ -92,6 +96,20 @@ impl LongRun {
         Ok(Self { manifold, pool, step, log_volume, log_volume_se })
     }
 
+    /// The same by many chains side by side, where calls of the manifold's functions are dear.
+    fn side_by_side(
+        manifold: Arc<dyn Manifold>,
+        options: LongRunOptions,
+    ) -> Result<Self, SolveError> {
+        let streams = Streams::new(options.seed, "long-run");
+        let start = find_point(manifold.as_ref(), &streams)?;
+        let Some(maps) = manifold.by_rows() else { return Self::new(manifold, options) };
+        let run = Chains::run(maps, &start, &options, &streams)?;
+        let (log_volume, log_volume_se) = run.volume(maps, &streams)?;
+        let Chains { pool, sigma: step, .. } = run;
+        Ok(Self { manifold, pool, step, log_volume, log_volume_se })
+    }
+
     /// The chain that gave these tensors.
     pub(super) fn from_tensors(
         manifold: Arc<dyn Manifold>,
@@ -102,10 +120,23 @@ impl LongRun {
         let &[step, log_volume, log_volume_se] = take("numbers") else {
             return Err(ShapeError::Len { found: take("numbers").len(), expected: 3 }.into());
         };
-        for (row, x) in Rows::new(&pool, m)?.rows().enumerate() {
-            manifold.check_point(x).map_err(SolveError::at(row, 0.0))?;
-        }
+        Rows::new(&pool, m)?;
+        check_points(manifold.as_ref(), &pool)
+            .map_err(|(row, error)| SolveError::at(row, 0.0)(error))?;
         Ok(Self { manifold, pool, step, log_volume, log_volume_se })
+    }
+
+    /// The draws of [`Prior::sample`] for rows with these streams.
+    fn draw_together(&self, maps: &dyn RowMaps, streams: &mut [Stream], x: &mut [f64]) {
+        let m = maps.ambient_dim();
+        let count = self.pool.len() / m;
+        for (stream, x) in streams.iter_mut().zip(x.chunks_exact_mut(m)) {
+            let pick = ((stream.uniform() * count as f64) as usize).min(count - 1);
+            x.copy_from_slice(&self.pool[pick * m..(pick + 1) * m]);
+        }
+        for _ in 0..10 {
+            propose_together(maps, self.step, streams, x);
+        }
     }
 
     /// Estimated log-volume and its standard error.
@@ -132,6 +163,10 @@ impl Prior for LongRun {
     fn sample(&self, stream: &mut Stream, x: &mut [f64]) -> Result<(), PointError> {
         let m = self.manifold.ambient_dim();
         let count = self.pool.len() / m;
+        if let Some(maps) = self.manifold.by_rows() {
+            self.draw_together(maps, std::slice::from_mut(stream), x);
+            return Ok(());
+        }
         let pick = ((stream.uniform() * count as f64) as usize).min(count - 1);
         let start = Scratch::from_slice(&self.pool[pick * m..(pick + 1) * m]);
         let mut chain = Chain::new(self.manifold.as_ref(), start);
@@ -140,6 +175,24 @@ impl Prior for LongRun {
             chain.propose(stream);
         }
         x.copy_from_slice(&chain.x);
+        Ok(())
+    }
+
+    fn sample_rows(
+        &self,
+        streams: &Streams,
+        rows: &[u64],
+        x: &mut [f64],
+    ) -> Result<(), (usize, PointError)> {
+        let m = self.manifold.ambient_dim();
+        let Some(maps) = self.manifold.by_rows().filter(|_| !rows.is_empty()) else {
+            for (i, (row, x)) in rows.iter().zip(x.chunks_exact_mut(m)).enumerate() {
+                self.sample(&mut streams.stream(*row, 0), x).map_err(|error| (i, error))?;
+            }
+            return Ok(());
+        };
+        let mut own: Vec<Stream> = rows.iter().map(|row| streams.stream(*row, 0)).collect();
+        self.draw_together(maps, &mut own, x);
         Ok(())
     }
 
@@ -294,12 +347,15 @@ impl Patch {
         }
         let n = AREA_POINTS as f64;
         let (mean, mean_square) = (sum / n, squares / n);
-        // Volume of the d-ball: π^{d/2} r^d / Γ(d/2 + 1).
-        let half = 0.5 * d as f64;
-        let ball = (half * std::f64::consts::PI.ln() - libm::lgamma(half + 1.0)).exp()
-            * self.radius.powi(d as i32);
+        let ball = ball_volume(d, self.radius);
         Some((ball * mean, ball * ball * (mean_square - mean * mean) / n))
     }
+}
+
+/// Volume of the d-ball of radius r: π^{d/2} r^d / Γ(d/2 + 1).
+pub(super) fn ball_volume(d: usize, r: f64) -> f64 {
+    let half = 0.5 * d as f64;
+    (half * std::f64::consts::PI.ln() - libm::lgamma(half + 1.0)).exp() * r.powi(d as i32)
 }
 
 /// log vol M and its standard error: the patches' total area over the total share of the points in
@@ -338,18 +394,25 @@ fn estimate_volume(
         let inside = patches.iter().filter(|patch| patch.contains(manifold, x)).count();
         shares[i * BATCHES / count] += inside as f64;
     }
+    volume_of(manifold.name(), count, &shares, patches.len(), (area, area_variance))
+}
+
+/// The volume from the points of the batches that lie in so many patches of this area and variance.
+pub(super) fn volume_of(
+    manifold: String,
+    count: usize,
+    shares: &[f64; BATCHES],
+    patches: usize,
+    (area, area_variance): (f64, f64),
+) -> Result<(f64, f64), SolveError> {
     let total: f64 = shares.iter().sum();
     let share = total / count as f64;
     // A handful of hits has no trustworthy error; in high dimension patches become too small a part
     // of the whole.
-    if patches.is_empty() || total < 10.0 * patches.len() as f64 {
+    if patches == 0 || total < 10.0 * patches as f64 {
         let hint =
             "too few points fall into smooth patches (the dimension is too high); give a prior";
-        return Err(SolveError::Unsupported {
-            what: "the volume",
-            manifold: manifold.name(),
-            hint,
-        });
+        return Err(SolveError::Unsupported { what: "the volume", manifold, hint });
     }
     let per_batch = count as f64 / BATCHES as f64;
     let variance = shares.iter().map(|s| (s / per_batch - share).powi(2)).sum::<f64>()

@@ -1,6 +1,7 @@
 //! The prior p₀ and the Langevin drift U₀ = ½∇_g log p₀ that it induces (paper, section
 //! `sec:fixed-inf`).
 
+mod chains;
 mod hyperbolic_normal;
 mod langevin;
 mod long_run;
@@ -25,7 +26,7 @@ pub use wrapped_normal::WrappedNormal;
 use crate::error::{PointError, SolveError};
 use crate::linalg::{axpy, norm, scratch};
 use crate::manifold::{Family, Hyperboloid, Manifold, Metric};
-use crate::rng::Stream;
+use crate::rng::{Stream, Streams};
 
 /// A density on a manifold that can be sampled exactly and whose score is known.
 pub trait Prior: Debug + Send + Sync {
@@ -40,6 +41,21 @@ pub trait Prior: Debug + Send + Sync {
 
     /// `x ←` a draw from p₀.
     fn sample(&self, stream: &mut Stream, x: &mut [f64]) -> Result<(), PointError>;
+
+    /// Draws for several rows, each from the stream of its number; an error with its place among
+    /// them.
+    fn sample_rows(
+        &self,
+        streams: &Streams,
+        rows: &[u64],
+        x: &mut [f64],
+    ) -> Result<(), (usize, PointError)> {
+        let m = x.len() / rows.len().max(1);
+        for (i, (row, x)) in rows.iter().zip(x.chunks_exact_mut(m.max(1))).enumerate() {
+            self.sample(&mut streams.stream(*row, 0), x).map_err(|error| (i, error))?;
+        }
+        Ok(())
+    }
 
     /// `u ← U₀(x) = ½∇_g log p₀(x)`, tangent.
     fn drift(&self, x: &[f64], u: &mut [f64]);

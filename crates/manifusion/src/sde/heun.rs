@@ -5,7 +5,7 @@
 use super::{Drift, Stepper};
 use crate::error::SolveError;
 use crate::linalg::axpy;
-use crate::manifold::Manifold;
+use crate::manifold::{Manifold, project_points, project_tangents};
 use crate::rows::{Rows, RowsMut};
 
 /// Ŷ = Y + f(Y)Δ + σP_Y ΔB,  Y⁺ = π(Y + ½(f(Y) + f(Ŷ))Δ + ½σ(P_Y + P_Ŷ)ΔB).
@@ -35,21 +35,28 @@ impl<'a, M: Manifold + ?Sized, D: Drift> Heun<'a, M, D> {
         Self { manifold, drift, sigma, predictor, tangent, first, second, times }
     }
 
-    /// `v ← V_x(P_x(σ db + σ²·½h dt) + f dt)`.
-    fn increment(&self, x: &[f64], f: &[f64], dt: f64, db: &[f64], v: &mut [f64]) {
+    /// `v ← V_x(P_x(σ db + σ²·½h dt) + f dt)` for every row.
+    fn increments(&self, x: &[f64], f: &[f64], dt: &[f64], db: &[f64], v: &mut [f64]) {
+        let m = self.manifold.ambient_dim();
         if self.manifold.metric_is_induced() {
             for (v, db) in v.iter_mut().zip(db) {
                 *v = self.sigma * db;
             }
         } else {
-            self.manifold.mean_curvature(x, v);
-            for (v, db) in v.iter_mut().zip(db) {
-                *v = self.sigma * db + 0.5 * self.sigma * self.sigma * dt * *v;
+            let rows = x.chunks_exact(m).zip(v.chunks_exact_mut(m)).zip(db.chunks_exact(m));
+            for (((x, v), db), dt) in rows.zip(dt) {
+                self.manifold.mean_curvature(x, v);
+                for (v, db) in v.iter_mut().zip(db) {
+                    *v = self.sigma * db + 0.5 * self.sigma * self.sigma * dt * *v;
+                }
             }
         }
-        self.manifold.project_tangent(x, v);
-        axpy(dt, f, v);
-        self.manifold.velocity(x, v);
+        project_tangents(self.manifold, x, v);
+        let rows = x.chunks_exact(m).zip(v.chunks_exact_mut(m)).zip(f.chunks_exact(m));
+        for (((x, v), f), dt) in rows.zip(dt) {
+            axpy(*dt, f, v);
+            self.manifold.velocity(x, v);
+        }
     }
 
     fn step_without_drift(
@@ -60,6 +67,9 @@ impl<'a, M: Manifold + ?Sized, D: Drift> Heun<'a, M, D> {
         x: &mut [f64],
     ) -> Result<(), SolveError> {
         let m = self.manifold.ambient_dim();
+        if self.manifold.by_rows().is_some() {
+            return self.step_together(t, dt, db, x);
+        }
         let rows = x.chunks_exact_mut(m).zip(db.chunks_exact(m));
         let scratch = self.predictor.chunks_exact_mut(m).zip(self.tangent.chunks_exact_mut(m));
         for (i, ((x, db), (y, v))) in rows.zip(scratch).enumerate() {
@@ -67,6 +77,28 @@ impl<'a, M: Manifold + ?Sized, D: Drift> Heun<'a, M, D> {
                 .map_err(SolveError::at(i, t[i] + dt[i]))?;
         }
         Ok(())
+    }
+
+    /// A driftless step of all rows, each call with all of them.
+    fn step_together(
+        &mut self,
+        t: &[f64],
+        dt: &[f64],
+        db: &[f64],
+        x: &mut [f64],
+    ) -> Result<(), SolveError> {
+        let (y, v) = (&mut self.predictor[..], &mut self.tangent[..]);
+        v.iter_mut().zip(db).for_each(|(v, db)| *v = self.sigma * db);
+        project_tangents(self.manifold, x, v);
+        for i in 0..x.len() {
+            y[i] = x[i] + v[i];
+            x[i] += 0.5 * v[i];
+            v[i] = self.sigma * db[i];
+        }
+        project_tangents(self.manifold, y, v);
+        axpy(0.5, v, x);
+        project_points(self.manifold, x)
+            .map_err(|(row, error)| SolveError::at(row, t[row] + dt[row])(error))
     }
 }
 
@@ -127,31 +159,21 @@ impl<M: Manifold + ?Sized, D: Drift> Stepper for Heun<'_, M, D> {
         self.times.extend(t.iter().zip(dt).map(|(t, dt)| t + dt));
 
         self.drift.eval(rows, t, Rows::new(x, m)?, RowsMut::new(&mut self.first, m)?)?;
-        for i in 0..t.len() {
-            let at = i * m..(i + 1) * m;
-            let mut tangent = std::mem::take(&mut self.tangent);
-            let v = &mut tangent[at.clone()];
-            let (x, db, f) = (&x[at.clone()], &db[at.clone()], &self.first[at.clone()]);
-            self.increment(x, f, dt[i], db, v);
-            for (y, (x, v)) in self.predictor[at].iter_mut().zip(x.iter().zip(v)) {
-                *y = x + *v;
-            }
-            self.tangent = tangent;
+        let mut tangent = std::mem::take(&mut self.tangent);
+        self.increments(x, &self.first, dt, db, &mut tangent);
+        for (y, (x, v)) in self.predictor.iter_mut().zip(x.iter().zip(&tangent)) {
+            *y = x + *v;
         }
+        self.tangent = tangent;
         let (y, f_y) = (Rows::new(&self.predictor, m)?, RowsMut::new(&mut self.second, m)?);
         self.drift.eval(rows, &self.times, y, f_y)?;
-        for (i, x) in x.chunks_exact_mut(m).enumerate() {
-            let at = i * m..(i + 1) * m;
-            // The first drift has been used: its place takes the second increment.
-            let mut first = std::mem::take(&mut self.first);
-            let (y, db, f_y) =
-                (&self.predictor[at.clone()], &db[at.clone()], &self.second[at.clone()]);
-            self.increment(y, f_y, dt[i], db, &mut first[at.clone()]);
-            axpy(0.5, &self.tangent[at.clone()], x);
-            axpy(0.5, &first[at], x);
-            self.first = first;
-            self.manifold.project_point(x).map_err(SolveError::at(i, t[i] + dt[i]))?;
-        }
-        Ok(())
+        // The first drift has been used: its place takes the second increment.
+        let mut first = std::mem::take(&mut self.first);
+        self.increments(&self.predictor, &self.second, dt, db, &mut first);
+        axpy(0.5, &self.tangent, x);
+        axpy(0.5, &first, x);
+        self.first = first;
+        project_points(self.manifold, x)
+            .map_err(|(row, error)| SolveError::at(row, t[row] + dt[row])(error))
     }
 }

@@ -15,7 +15,7 @@ mod heun;
 pub use adaptive::{Accepted, AdaptiveOptions, AdaptiveStats, AtMinStep, integrate_adaptive};
 pub use along_path::integrate_uniform;
 pub use euler_maruyama::EulerMaruyama;
-pub use fixed::integrate_fixed;
+pub use fixed::{integrate_fixed, integrate_fixed_rows};
 pub use heun::Heun;
 
 use std::ops::Range;

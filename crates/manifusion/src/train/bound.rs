@@ -14,7 +14,7 @@ use crate::field::{Field, Generated, InLogCoordinates, PriorScore, SumField};
 use crate::flow_density::FlowOptions;
 use crate::heat_kernel::TransitionKernel;
 use crate::loss::{LossBatch, LossKind};
-use crate::manifold::{Generators, LogCoordinates, Manifold};
+use crate::manifold::{Generators, LogCoordinates, Manifold, check_points};
 use crate::model::Diffusion;
 use crate::nn::{FieldInput, Mlp, NetConfig, TrainWorkspace};
 use crate::optim::{Adam, AdamConfig, Optimiser, Schedule};
@@ -176,10 +176,9 @@ impl Bound {
         config: TrainConfig,
     ) -> Result<Self, TrainError> {
         let m = manifold.ambient_dim();
-        let rows = Rows::new(&data, m).map_err(SolveError::from)?;
-        for (row, x) in rows.rows().enumerate() {
-            manifold.check_point(x).map_err(SolveError::at(row, 0.0))?;
-        }
+        Rows::new(&data, m).map_err(SolveError::from)?;
+        check_points(manifold.as_ref(), &data)
+            .map_err(|(row, error)| SolveError::at(row, 0.0)(error))?;
         if config.batch == 0 {
             let expected = "at least one row per step";
             let setting = SolveError::Setting { name: "batch", value: 0.0, expected };

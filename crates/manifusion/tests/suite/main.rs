@@ -1,6 +1,7 @@
 //! Tests of the library. One program: a program per file costs minutes of linking.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod by_rows;
 mod common;
 mod directional;
 mod flow_densities;

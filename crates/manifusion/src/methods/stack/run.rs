@@ -1,6 +1,7 @@
 //! A stack in training: its networks side by side, weighed at the end.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use rayon::prelude::*;
 use serde_json::Value as Json;
@@ -20,11 +21,16 @@ use crate::methods::{
 use crate::mixture::KernelMixture;
 use crate::optim::Optimiser;
 use crate::points::Points;
+use crate::rows::Rows;
 use crate::train::{MetricsRow, Outcome, VALIDATION_TOLERANCE};
 use crate::watch::Watch;
 
 /// Validation points that members are weighed by, at most: more take time and change little.
 const MOST_VALIDATION: usize = 2000;
+/// Seconds that members are weighed for after a run was stopped, and the points that are weighed
+/// between two looks at the clock: whoever stops a run waits for its model.
+const STOPPED_SECONDS: f64 = 0.3;
+const STOPPED_PART: usize = 32;
 /// Networks where neither their number nor a budget of time is given, and at most.
 const MEMBERS: usize = 2;
 const MOST_MEMBERS: usize = 8;
@@ -57,7 +63,7 @@ pub(super) struct StackRun {
     mixture: Option<Arc<KernelMixture>>,
     validation: Points,
     watch: Watch,
-    began: std::time::Instant,
+    began: Instant,
 }
 
 /// Seeds of the networks; the first has the run's own, so that it is the network of `rdm`.
@@ -118,15 +124,30 @@ impl StackRun {
         }
     }
 
-    /// log p of the validation points under each member.
+    /// log p of the validation points under each member. A run that was stopped leaves a model all
+    /// the same, whose members are weighed by as many of the points as a moment suffices for.
     fn validation_log_p(&self, models: &[Arc<dyn Fitted>]) -> Result<Vec<Vec<f64>>, SolveError> {
         // Parts of a split are in random order.
         let x = self.validation.first_rows(MOST_VALIDATION);
-        // What is stopped is weighed all the same: a stopped run leaves a model.
-        let watch = if self.watch.is_stopped() { Watch::default() } else { self.watch.clone() };
-        let score =
-            |model: &Arc<dyn Fitted>| Ok(model.log_density_to(x, VALIDATION_TOLERANCE)?.log_p);
-        watch.stage("weights", || models.iter().map(score).collect())
+        let score = |model: &Arc<dyn Fitted>, x: Rows<'_>| {
+            Ok(model.log_density_to(x, VALIDATION_TOLERANCE)?.log_p)
+        };
+        if !self.watch.is_stopped() {
+            let all = || models.iter().map(|model| score(model, x)).collect();
+            return self.watch.stage("weights", all);
+        }
+        let (began, mut log_p) = (Instant::now(), vec![Vec::new(); models.len()]);
+        for first in (0..x.len()).step_by(STOPPED_PART) {
+            let part = x.range(first..x.len().min(first + STOPPED_PART))?;
+            // Members side by side: a part is too small to be shared out.
+            let found: Result<Vec<Vec<f64>>, SolveError> =
+                models.par_iter().map(|model| score(model, part)).collect();
+            log_p.iter_mut().zip(found?).for_each(|(all, part)| all.extend(part));
+            if began.elapsed().as_secs_f64() > STOPPED_SECONDS {
+                break;
+            }
+        }
+        Ok(log_p)
     }
 }
 
