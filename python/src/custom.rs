@@ -28,18 +28,18 @@ impl Functions {
     }
 
     /// `out ← function(arguments)`, or NaN if it raises.
-    fn call(&self, function: &Py<PyAny>, arguments: &[&[f64]], out: Out<'_>) {
-        let rows = out.0.len() / self.ambient_dim;
+    fn call(&self, function: &Py<PyAny>, arguments: &[&[f64]], out: &mut [f64]) {
+        let rows = out.len() / self.ambient_dim;
         let outcome = Python::attach(|py| {
             let array = |values: &&[f64]| -> PyResult<Bound<'_, PyArray2<f64>>> {
                 numpy::PyArray1::from_slice(py, values).reshape([rows, self.ambient_dim])
             };
             let arguments = arguments.iter().map(array).collect::<PyResult<Vec<_>>>()?;
             let found = function.call1(py, PyTuple::new(py, arguments)?)?;
-            self.take(found.bind(py), rows, out.0)
+            self.take(found.bind(py), rows, out)
         });
         if let Err(error) = outcome {
-            out.0.fill(f64::NAN);
+            out.fill(f64::NAN);
             self.raised.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
         }
     }
@@ -67,9 +67,6 @@ impl Functions {
     }
 }
 
-/// Where a result goes.
-struct Out<'a>(&'a mut [f64]);
-
 /// Shared by a manifold and its models.
 #[derive(Clone, Debug)]
 pub(crate) struct Shared(pub(crate) Arc<Functions>);
@@ -89,11 +86,11 @@ impl RowMaps for Shared {
 
     fn tangents(&self, x: &[f64], u: &mut [f64]) {
         let given = u.to_vec();
-        self.0.call(&self.0.tangent, &[x, &given], Out(u));
+        self.0.call(&self.0.tangent, &[x, &given], u);
     }
 
     fn points(&self, x: &mut [f64]) {
         let given = x.to_vec();
-        self.0.call(&self.0.project, &[&given], Out(x));
+        self.0.call(&self.0.project, &[&given], x);
     }
 }

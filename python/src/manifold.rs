@@ -50,7 +50,7 @@ use crate::work::work_whole;
 #[pyclass(frozen, module = "manifusion")]
 #[derive(Debug)]
 pub(crate) struct Manifold {
-    pub(crate) manifold: Arc<dyn Geometry>,
+    pub(crate) geometry: Arc<dyn Geometry>,
     /// The functions of a user, where it is made of these.
     pub(crate) own: Option<Arc<Functions>>,
     /// With the prior, which can take seconds to make.
@@ -95,8 +95,8 @@ fn shaped(
 }
 
 impl Manifold {
-    pub(crate) fn of(manifold: Arc<dyn Geometry>, own: Option<Arc<Functions>>) -> Self {
-        Self { manifold, own, with_prior: OnceLock::new() }
+    pub(crate) fn of(geometry: Arc<dyn Geometry>, own: Option<Arc<Functions>>) -> Self {
+        Self { geometry, own, with_prior: OnceLock::new() }
     }
 
     /// The exception of a user's function, if it raised one.
@@ -105,14 +105,14 @@ impl Manifold {
     }
 
     fn expect_rows(&self, batch: &Batch) -> PyResult<()> {
-        let (m, shape) = (self.manifold.ambient_dim(), &batch.shape);
+        let (m, shape) = (self.geometry.ambient_dim(), &batch.shape);
         if shape.last() == Some(&m) && !batch.values.is_empty() {
             return Ok(());
         }
         Err(PyValueError::new_err(format!(
             "an array of shape {shape:?} is given, and points of {} are arrays of shape (..., {m}) \
              with at least one row",
-            self.manifold.name()
+            self.geometry.name()
         )))
     }
 
@@ -130,7 +130,7 @@ impl Manifold {
     }
 
     fn on_manifold(&self, batch: &Batch) -> PyResult<()> {
-        let found = check_points(self.manifold.as_ref(), &batch.values);
+        let found = check_points(self.geometry.as_ref(), &batch.values);
         self.whole()?;
         found.map_err(at_row)
     }
@@ -153,7 +153,7 @@ impl Manifold {
             return Ok(known);
         }
         let made = work_whole(py, None, None, |watch| {
-            watch.stage("prior", || WithPrior::of(&self.manifold))
+            watch.stage("prior", || WithPrior::of(&self.geometry))
         })?;
         self.whole()?;
         let made = made.map_err(value_error)?;
@@ -217,7 +217,7 @@ impl Manifold {
     /// Manifold("python:circle")
     /// >>> circle.project([3.0, 4.0])
     /// array([0.6, 0.8])
-    /// >>> all(law["holds"] for law in circle.check())
+    /// >>> all(law.get("holds") for law in circle.check())
     /// True
     #[staticmethod]
     fn from_functions(
@@ -245,7 +245,7 @@ impl Manifold {
         let draws = if self.own.is_some() { 4000 } else { CheckOptions::default().draws };
         let options = CheckOptions { draws, ..CheckOptions::default() };
         let report = work_whole(py, None, None, |watch| {
-            watch.stage("laws", || check_manifold(&self.manifold, &options))
+            watch.stage("laws", || check_manifold(&self.geometry, &options))
         })?;
         self.whole()?;
         let list = PyList::empty(py);
@@ -267,7 +267,7 @@ impl Manifold {
     }
 
     fn __repr__(&self) -> String {
-        format!("Manifold(\"{}\")", self.manifold.name())
+        format!("Manifold(\"{}\")", self.geometry.name())
     }
 
     fn __eq__(&self, other: &Self) -> bool {
@@ -278,20 +278,20 @@ impl Manifold {
             }
             _ => false,
         };
-        same && self.manifold.name() == other.manifold.name()
+        same && self.geometry.name() == other.geometry.name()
     }
 
     fn __hash__(&self) -> u64 {
         use std::hash::{DefaultHasher, Hash, Hasher};
         let mut hasher = DefaultHasher::new();
-        self.manifold.name().hash(&mut hasher);
+        self.geometry.name().hash(&mut hasher);
         hasher.finish()
     }
 
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Py<PyTuple>)> {
         let class = py.get_type::<Self>();
         let Some(own) = &self.own else {
-            return Ok((class.into_any(), (self.manifold.name(),).into_pyobject(py)?.unbind()));
+            return Ok((class.into_any(), (self.geometry.name(),).into_pyobject(py)?.unbind()));
         };
         let name = own.name.trim_start_matches("python:");
         let (tangent, project) = (own.tangent.clone_ref(py), own.project.clone_ref(py));
@@ -302,25 +302,25 @@ impl Manifold {
     /// The string form.
     #[getter]
     fn name(&self) -> String {
-        self.manifold.name()
+        self.geometry.name()
     }
 
     /// The dimension d.
     #[getter]
     fn dim(&self) -> usize {
-        self.manifold.dim()
+        self.geometry.dim()
     }
 
     /// The number of coordinates m of a point.
     #[getter]
     fn ambient_dim(&self) -> usize {
-        self.manifold.ambient_dim()
+        self.geometry.ambient_dim()
     }
 
     /// The logarithm of the Riemannian volume; None where it is infinite or not known.
     #[getter]
     fn log_volume(&self) -> Option<f64> {
-        self.manifold.log_volume()
+        self.geometry.log_volume()
     }
 
     /// Points of the manifold near the given ones: the point map of the library, which fixes the
@@ -331,7 +331,7 @@ impl Manifold {
         x: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyArrayDyn<f64>>> {
         let Batch { mut values, shape } = self.batch(x)?;
-        let found = project_points(self.manifold.as_ref(), &mut values);
+        let found = project_points(self.geometry.as_ref(), &mut values);
         self.whole()?;
         found.map_err(at_row)?;
         shaped(py, values, shape)
@@ -345,8 +345,8 @@ impl Manifold {
     ) -> PyResult<Bound<'py, PyArrayDyn<f64>>> {
         let Batch { values, mut shape } = self.batch(x)?;
         shape.pop();
-        let rows = values.chunks_exact(self.manifold.ambient_dim());
-        let found = rows.map(|x| self.manifold.residual(x)).collect();
+        let rows = values.chunks_exact(self.geometry.ambient_dim());
+        let found = rows.map(|x| self.geometry.residual(x)).collect();
         self.whole()?;
         shaped(py, found, shape)
     }
@@ -362,7 +362,7 @@ impl Manifold {
         let (Some(x), Some(mut u)) = (batches.next(), batches.next()) else {
             return Err(PyValueError::new_err("points and vectors are needed"));
         };
-        project_tangents(self.manifold.as_ref(), &x.values, &mut u.values);
+        project_tangents(self.geometry.as_ref(), &x.values, &mut u.values);
         self.whole()?;
         shaped(py, u.values, u.shape)
     }
@@ -378,13 +378,13 @@ impl Manifold {
         let (Some(mut x), Some(mut u)) = (batches.next(), batches.next()) else {
             return Err(PyValueError::new_err("points and vectors are needed"));
         };
-        let m = self.manifold.ambient_dim();
+        let m = self.geometry.ambient_dim();
         let rows = x.values.chunks_exact_mut(m).zip(u.values.chunks_exact_mut(m));
         for (x, u) in rows {
-            self.manifold.velocity(x, u);
+            self.geometry.velocity(x, u);
             x.iter_mut().zip(&*u).for_each(|(x, u)| *x += u);
         }
-        let found = project_points(self.manifold.as_ref(), &mut x.values);
+        let found = project_points(self.geometry.as_ref(), &mut x.values);
         self.whole()?;
         found.map_err(at_row)?;
         shaped(py, x.values, x.shape)
@@ -397,9 +397,9 @@ impl Manifold {
         x: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyArrayDyn<f64>>> {
         let Batch { values, mut shape } = self.points(x)?;
-        let d = self.manifold.dim();
+        let d = self.geometry.dim();
         let mut frames = vec![0.0; values.len() * d];
-        frames_at(self.manifold.as_ref(), &values, &mut frames);
+        frames_at(self.geometry.as_ref(), &values, &mut frames);
         self.whole()?;
         shape.insert(shape.len() - 1, d);
         shaped(py, frames, shape)
@@ -414,7 +414,7 @@ impl Manifold {
         seed: u64,
     ) -> PyResult<Bound<'py, PyArrayDyn<f64>>> {
         let prior = &self.with_prior(py)?.prior;
-        let m = self.manifold.ambient_dim();
+        let m = self.geometry.ambient_dim();
         let mut drawn = vec![0.0; n * m];
         let streams = Streams::new(seed, "manifold-random");
         let rows: Vec<u64> = (0..n as u64).collect();
@@ -433,7 +433,7 @@ impl Manifold {
         let Batch { values, mut shape } = self.points(x)?;
         shape.pop();
         let prior = &self.with_prior(py)?.prior;
-        let rows = values.chunks_exact(self.manifold.ambient_dim());
+        let rows = values.chunks_exact(self.geometry.ambient_dim());
         shaped(py, rows.map(|x| prior.log_density(x)).collect(), shape)
     }
 
@@ -477,7 +477,7 @@ impl Manifold {
         let batches = self.together(&[x, y])?;
         let [x, y] = &batches[..] else { return Err(PyValueError::new_err("two are needed")) };
         self.on_manifold(y)?;
-        let (m, times) = (self.manifold.ambient_dim(), times(s, &x.shape)?);
+        let (m, times) = (self.geometry.ambient_dim(), times(s, &x.shape)?);
         let rows = x.values.chunks_exact(m).zip(y.values.chunks_exact(m)).zip(&times).enumerate();
         let log_k = rows
             .map(|(row, ((x, y), s))| {
@@ -500,7 +500,7 @@ impl Manifold {
         let batches = self.together(&[x, y])?;
         let [x, y] = &batches[..] else { return Err(PyValueError::new_err("two are needed")) };
         self.on_manifold(y)?;
-        let (m, times) = (self.manifold.ambient_dim(), times(s, &x.shape)?);
+        let (m, times) = (self.geometry.ambient_dim(), times(s, &x.shape)?);
         let scores = work_whole(py, None, None, |watch| -> Result<Vec<f64>, SolveError> {
             let mut scores = vec![0.0; x.values.len()];
             let (from, to) = (Rows::new(&x.values, m)?, Rows::new(&y.values, m)?);
@@ -527,9 +527,9 @@ impl Manifold {
         let form = Some(form.parse().map_err(value_error)?);
         let (rows, options) =
             (table(&float64(rows)?, None)?, LoadOptions { form, ..LoadOptions::default() });
-        let data = dataset_from_table(rows, &self.manifold, &options, String::new());
+        let data = dataset_from_table(rows, &self.geometry, &options, String::new());
         let points = data.map_err(value_error)?.points;
-        let (n, m) = (points.len(), self.manifold.ambient_dim());
+        let (n, m) = (points.len(), self.geometry.ambient_dim());
         shaped(py, points.coordinates().to_vec(), vec![n, m])
     }
 
@@ -543,7 +543,7 @@ impl Manifold {
         let form: Forms = form.parse().map_err(value_error)?;
         let output = OutputForm { form, names: Vec::new(), format: FileFormat::Npy };
         let points = self.points(x)?.values;
-        let columns = point_columns(&points, self.manifold.as_ref(), &output);
+        let columns = point_columns(&points, self.geometry.as_ref(), &output);
         array(py, &columns.map_err(value_error)?)
     }
 }

@@ -100,7 +100,7 @@ impl Run {
     #[pyo3(signature = (path, own=None))]
     #[expect(clippy::needless_pass_by_value, reason = "arguments of Python are owned")]
     fn open(py: Python<'_>, path: PathBuf, own: Option<PyRef<'_, Manifold>>) -> PyResult<Self> {
-        let geometry = own.as_ref().map(|own| Arc::clone(&own.manifold));
+        let geometry = own.as_ref().map(|own| Arc::clone(&own.geometry));
         let own = own.and_then(|own| own.own.clone());
         let run = work_whole(py, None, None, |_| match geometry {
             Some(manifold) => MemoryRun::open_on(&path, manifold),

@@ -57,7 +57,7 @@ pub trait OdeSystem {
 
     /// The same for several states; an error with its place among them.
     fn retract_all(&self, y: &mut [f64]) -> Result<(), (usize, PointError)> {
-        let states = y.chunks_exact_mut(self.width()).enumerate();
-        states.map(|(i, y)| self.retract(y).map_err(|error| (i, error))).collect()
+        let mut states = y.chunks_exact_mut(self.width()).enumerate();
+        states.try_for_each(|(i, y)| self.retract(y).map_err(|error| (i, error)))
     }
 }
