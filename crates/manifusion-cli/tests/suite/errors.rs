@@ -41,7 +41,7 @@ fn wrong_calls_get_one_clear_sentence() {
         ),
         (
             &["train", "--data", synthetic, "--config", "later.toml", "--out", "r"],
-            "the configuration has format 7, this program reads up to 3; update it",
+            "the configuration has format 7, this program reads up to 4; update it",
         ),
         (
             &["train", "--data", synthetic, "--config", "absent.toml", "--out", "r"],

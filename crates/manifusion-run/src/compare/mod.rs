@@ -67,8 +67,8 @@ pub fn compare(
     Ok(comparison)
 }
 
-/// One run of a plan in a folder of its own, and what came of it; none if the watch stopped it. What
-/// a method cannot do is a result. For those who share the runs of a plan out themselves;
+/// One run of a plan in a folder of its own, and what came of it; none if the watch stopped it.
+/// What a method cannot do is a result. For those who share the runs of a plan out themselves;
 /// [`Comparison::of`] makes the table of what they bring back.
 pub fn compare_run(
     plan: &Plan,

@@ -55,7 +55,7 @@ fn mistakes_are_said_in_one_sentence() {
     assert!(sentence(parse("colour = 3")).contains("unknown field `colour`"));
     assert_eq!(
         sentence(parse("format = 9")),
-        "the configuration has format 9, this program reads up to 3; update it"
+        "the configuration has format 9, this program reads up to 4; update it"
     );
     assert_eq!(
         sentence(parse("[model]\nlocal_weights = true")),

@@ -74,8 +74,9 @@ fn settings_come_back_in_the_present_format() {
     let run = StoredRun::open(&path).unwrap();
     let section = &run.settings().section;
     assert_eq!(section["train"]["partitions"], 2);
+    assert_eq!(section["train"]["optimiser"], "adam");
     assert_eq!(section["train"]["steps"], 20);
     let text = run.settings().to_toml().unwrap();
-    assert!(text.contains("format = 3") && text.contains("[rdm.train]"), "{text}");
+    assert!(text.contains("format = 4") && text.contains("[rdm.train]"), "{text}");
     assert_eq!(&RunSettings::parse(&text).unwrap(), run.settings());
 }

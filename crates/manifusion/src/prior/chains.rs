@@ -1,5 +1,5 @@
-//! The chain of [`super::LongRun`] many times side by side, for manifolds whose functions take whole
-//! batches: the same steps and the same patches, with a call for all of them.
+//! The chain of [`super::LongRun`] many times side by side, for manifolds whose functions take
+//! whole batches: the same steps and the same patches, with a call for all of them.
 
 use super::LongRunOptions;
 use super::long_run::{AREA_POINTS, BATCHES, PATCHES, UNBOUNDED, ball_volume, volume_of};

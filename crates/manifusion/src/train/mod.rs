@@ -288,8 +288,8 @@ impl<O: Objective> NetworkTrainer<O> {
         Ok(net)
     }
 
-    /// One step of the optimiser on one batch. A batch whose loss or gradient is not finite changes nothing
-    /// and is counted; many in a row are an error.
+    /// One step of the optimiser on one batch. A batch whose loss or gradient is not finite changes
+    /// nothing and is counted; many in a row are an error.
     fn advance(&mut self) -> Result<StepReport, TrainError> {
         self.objective.draw(self.step)?;
         if !self.net.actnorm_ready() {
