@@ -71,7 +71,16 @@ fn once<T>(
 impl StoredRun {
     /// The run of a folder; only its settings are read.
     pub fn open(path: &Path) -> Result<Self, RunError> {
-        Self::with(path, None)
+        let run = Self::with(path, None)?;
+        // A manifold of a Python program has this prefix.
+        if run.settings.manifold.starts_with("python:") {
+            let problem = format!(
+                "the manifold is {}, which a program in Python made and has to give again",
+                run.settings.manifold
+            );
+            return Err(RunError::Content { path: run.dir.file(CONFIG), problem });
+        }
+        Ok(run)
     }
 
     /// The same for a run on a manifold of the caller's own; an error if that has another name.
