@@ -130,7 +130,7 @@ impl Recipe for MoserRecipe {
             scales: &scales,
             has_mixture: task.mixture.is_ok(),
             is_regression: false,
-            may_have_grids: false,
+            grids_from: None,
         };
         let net = NetChoices {
             fourier: choices.net.fourier.or(Some(128)),

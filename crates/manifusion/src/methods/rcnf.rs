@@ -131,7 +131,7 @@ impl Recipe for RcnfRecipe {
             scales: &scales,
             has_mixture: task.mixture.is_ok(),
             is_regression: false,
-            may_have_grids: false,
+            grids_from: None,
         };
         let hyperbolic = matches!(manifold.family(), Family::Hyperboloid { .. });
         let net = NetChoices {

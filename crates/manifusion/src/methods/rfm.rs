@@ -135,7 +135,7 @@ impl Recipe for RfmRecipe {
             scales: &scales,
             has_mixture: task.mixture.is_ok(),
             is_regression: true,
-            may_have_grids: true,
+            grids_from: Some(0.3),
         };
         let has_grids = facts.has_grids(&choices.net);
         let model = RfmModelSettings {

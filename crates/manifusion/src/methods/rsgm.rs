@@ -204,7 +204,7 @@ impl Recipe for RsgmRecipe {
             scales: &scales,
             has_mixture: task.mixture.is_ok(),
             is_regression: denoising,
-            may_have_grids: denoising,
+            grids_from: denoising.then_some(0.3),
         };
         let form = choices.model.form.unwrap_or(ScoreForm::Ambient);
         let model = RsgmModelSettings {

@@ -236,7 +236,7 @@ impl Recipe for StereographicRecipe {
             has_mixture: task.mixture.is_ok(),
             is_regression: true,
             // Grids are for points of a bounded set.
-            may_have_grids: false,
+            grids_from: None,
         };
         let mut pole = match choices.model.pole {
             Some(pole) => pole,

@@ -20,9 +20,8 @@ pub(in crate::methods) struct Scales {
     pub(in crate::methods) fine_share: f64,
 }
 
-/// A network has grids if this share of the mass is at bandwidths below this one.
+/// Bandwidths below this one are fine.
 const FINE: f64 = 1.5e-3;
-const FINE_SHARE: f64 = 0.1;
 /// Grids and their tables.
 const GRID_LEVELS: usize = 14;
 const GRID_ENTRIES: u32 = 16;
@@ -79,8 +78,9 @@ pub(in crate::methods) struct NetFacts<'a> {
     /// Whether what is learned is a regression on targets, or a loss with a divergence, which is
     /// noisy at high frequencies.
     pub(in crate::methods) is_regression: bool,
-    /// Whether grids of learned features may be chosen.
-    pub(in crate::methods) may_have_grids: bool,
+    /// The share of the mass at fine bandwidths from which on grids of learned features are chosen;
+    /// none if they never are.
+    pub(in crate::methods) grids_from: Option<f64>,
 }
 
 impl NetFacts<'_> {
@@ -88,9 +88,8 @@ impl NetFacts<'_> {
     pub(in crate::methods) fn has_grids(&self, choices: &NetChoices) -> bool {
         choices.grid_levels.map_or_else(
             || {
-                self.may_have_grids
+                self.grids_from.is_some_and(|share| self.scales.fine_share > share)
                     && self.manifold.ambient_dim() <= GRID_DIM
-                    && self.scales.fine_share > FINE_SHARE
             },
             |levels| levels > 0,
         )

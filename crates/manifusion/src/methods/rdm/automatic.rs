@@ -99,7 +99,7 @@ pub(super) fn resolve(
         scales: &scales,
         has_mixture: mixture.is_some(),
         is_regression: kernel_known,
-        may_have_grids: kernel_known && train.loss != Some(Loss::Implicit),
+        grids_from: (kernel_known && train.loss != Some(Loss::Implicit)).then_some(0.1),
     };
     let has_grids = facts.has_grids(&net);
     // In many dimensions the mixture is poor.
