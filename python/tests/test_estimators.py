@@ -195,7 +195,13 @@ def test_docstrings():
     import doctest
 
     runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
-    checked = [manifusion, manifusion.Manifold, manifusion.Manifold.from_form]
+    checked = [
+        manifusion,
+        manifusion.Manifold,
+        manifusion.Manifold.from_form,
+        manifusion.Manifold.from_functions,
+        manifusion.compare,
+    ]
     for thing in checked:
         name = getattr(thing, "__name__", "?")
         parser = doctest.DocTestParser()

@@ -431,8 +431,11 @@ impl RunSettings {
     }
 }
 
-/// Networks of format 3 were trained by Adam.
+/// Networks of format 3 were trained by Adam, those of a stack with the same smoothing.
 fn from_format_3(section: &mut Json) {
+    if section.get("members").is_some() && section.get("smoothing_ratio").is_none() {
+        section["smoothing_ratio"] = json!(1.0);
+    }
     let Some(train) = section.get_mut("train") else { return };
     // Only networks have an average of their weights.
     if train.get("ema").is_some() && train.get("optimiser").is_none() {

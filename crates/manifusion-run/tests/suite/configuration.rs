@@ -43,6 +43,21 @@ fn what_comes_later_counts() {
     assert!(kernel.choices().unwrap().remarks.is_empty());
 }
 
+/// What a run of format 3 was trained with is what it goes on with.
+#[test]
+fn runs_of_format_3_keep_their_optimiser_and_smoothing() {
+    let text = "method = \"stack\"\n[stack]\nmembers = 2\n[stack.train]\nema = 0.999\n";
+    let section = |format: &str| {
+        Config::parse(&format!("{format}{text}")).unwrap().choices().unwrap().section
+    };
+    let old = section("format = 3\n");
+    assert_eq!(old["train"]["optimiser"], "adam");
+    assert_eq!(old["smoothing_ratio"], 1.0);
+    let open = json!({ "members": 2, "train": { "ema": 0.999 } });
+    assert_eq!(section("format = 4\n"), open);
+    assert_eq!(section(""), open);
+}
+
 #[test]
 fn mistakes_are_said_in_one_sentence() {
     let parse = |text: &str| Config::parse(text).unwrap();

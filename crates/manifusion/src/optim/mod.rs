@@ -20,11 +20,10 @@ pub use schedule::{Decay, Schedule};
 pub use soap::{MatrixPlace, Soap};
 
 /// How gradients become steps.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Optimiser {
     /// Adam, and AdamW with weight decay.
-    #[default]
     Adam,
     /// Adam in the eigenbases of the gradients of each weight matrix.
     Soap,

@@ -85,6 +85,9 @@ impl Smoothing<'_> {
         let m = y.len() / self.times.len();
         let chosen = |i: &usize| self.times[*i].is_infinite();
         let chosen: Vec<usize> = (0..self.times.len()).filter(chosen).collect();
+        if chosen.is_empty() {
+            return Ok(());
+        }
         let rows: Vec<u64> = chosen.iter().map(|i| first_row + *i as u64).collect();
         let mut drawn = vec![0.0; chosen.len() * m];
         prior

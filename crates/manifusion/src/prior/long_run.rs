@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::chains::{Chains, propose_together};
-use super::{Langevin, Prior};
+use super::{Langevin, Prior, sample_one_by_one};
 use crate::error::{PointError, ShapeError, SolveError};
 use crate::linalg::{Scratch, axpy, determinant, distance, dot, norm, scratch};
 use crate::manifold::{Manifold, RowMaps, check_points};
@@ -66,11 +66,15 @@ impl LongRun {
                 return Err(SolveError::Setting { name, value: value as f64, expected });
             }
         }
-        if manifold.by_rows().is_some() {
-            return Self::side_by_side(manifold, options);
-        }
         let streams = Streams::new(options.seed, "long-run");
         let start = find_point(manifold.as_ref(), &streams)?;
+        // Where calls of the manifold's functions are dear, many chains side by side.
+        if let Some(maps) = manifold.by_rows() {
+            let run = Chains::run(maps, &start, &options, &streams)?;
+            let (log_volume, log_volume_se) = run.volume(maps, &streams)?;
+            let Chains { pool, sigma: step, .. } = run;
+            return Ok(Self { manifold, pool, step, log_volume, log_volume_se });
+        }
         let mut chain = Chain::new(manifold.as_ref(), start);
         let mut stream = streams.stream(0, 0);
         chain.tune(&mut stream)?;
@@ -93,20 +97,6 @@ impl LongRun {
         let step = chain.sigma;
         let (log_volume, log_volume_se) =
             estimate_volume(manifold.as_ref(), &pool, &centres, &streams)?;
-        Ok(Self { manifold, pool, step, log_volume, log_volume_se })
-    }
-
-    /// The same by many chains side by side, where calls of the manifold's functions are dear.
-    fn side_by_side(
-        manifold: Arc<dyn Manifold>,
-        options: LongRunOptions,
-    ) -> Result<Self, SolveError> {
-        let streams = Streams::new(options.seed, "long-run");
-        let start = find_point(manifold.as_ref(), &streams)?;
-        let Some(maps) = manifold.by_rows() else { return Self::new(manifold, options) };
-        let run = Chains::run(maps, &start, &options, &streams)?;
-        let (log_volume, log_volume_se) = run.volume(maps, &streams)?;
-        let Chains { pool, sigma: step, .. } = run;
         Ok(Self { manifold, pool, step, log_volume, log_volume_se })
     }
 
@@ -184,12 +174,8 @@ impl Prior for LongRun {
         rows: &[u64],
         x: &mut [f64],
     ) -> Result<(), (usize, PointError)> {
-        let m = self.manifold.ambient_dim();
         let Some(maps) = self.manifold.by_rows().filter(|_| !rows.is_empty()) else {
-            for (i, (row, x)) in rows.iter().zip(x.chunks_exact_mut(m)).enumerate() {
-                self.sample(&mut streams.stream(*row, 0), x).map_err(|error| (i, error))?;
-            }
-            return Ok(());
+            return sample_one_by_one(self, streams, rows, x);
         };
         let mut own: Vec<Stream> = rows.iter().map(|row| streams.stream(*row, 0)).collect();
         self.draw_together(maps, &mut own, x);

@@ -28,6 +28,20 @@ use crate::linalg::{axpy, norm, scratch};
 use crate::manifold::{Family, Hyperboloid, Manifold, Metric};
 use crate::rng::{Stream, Streams};
 
+/// Draws for several rows without a call for all of them.
+fn sample_one_by_one<P: Prior + ?Sized>(
+    prior: &P,
+    streams: &Streams,
+    rows: &[u64],
+    x: &mut [f64],
+) -> Result<(), (usize, PointError)> {
+    let width = x.len() / rows.len().max(1);
+    let draws = rows.iter().zip(x.chunks_exact_mut(width.max(1)));
+    draws.enumerate().try_for_each(|(i, (row, x))| {
+        prior.sample(&mut streams.stream(*row, 0), x).map_err(|error| (i, error))
+    })
+}
+
 /// A density on a manifold that can be sampled exactly and whose score is known.
 pub trait Prior: Debug + Send + Sync {
     /// Numbers of a point, where that is known: a path or a model on a manifold of another width
@@ -50,11 +64,7 @@ pub trait Prior: Debug + Send + Sync {
         rows: &[u64],
         x: &mut [f64],
     ) -> Result<(), (usize, PointError)> {
-        let m = x.len() / rows.len().max(1);
-        for (i, (row, x)) in rows.iter().zip(x.chunks_exact_mut(m.max(1))).enumerate() {
-            self.sample(&mut streams.stream(*row, 0), x).map_err(|error| (i, error))?;
-        }
-        Ok(())
+        sample_one_by_one(self, streams, rows, x)
     }
 
     /// `u ← U₀(x) = ½∇_g log p₀(x)`, tangent.

@@ -273,6 +273,27 @@ fn the_default_does_not_lose_to_the_kernel_mixture() {
     }
 }
 
+/// Every second network of a stack has its own smoothing, and only these.
+#[test]
+fn networks_of_a_stack_alternate_their_smoothing() {
+    let points = Points::synthetic("sphere-mixture", 600, 5).unwrap();
+    let networks = |ratio: Option<f64>| {
+        let net = NetChoices { width: Some(16), depth: Some(1), ..NetChoices::default() };
+        let stack = Stack { net, smoothing_ratio: ratio, ..Stack::default() }.members(3).steps(5);
+        let files = fit(&points, stack).unwrap().files().unwrap();
+        (0..3).map(|k| files[&format!("network-{k}.safetensors")].clone()).collect::<Vec<_>>()
+    };
+    let (open, half, same) = (networks(None), networks(Some(0.5)), networks(Some(1.0)));
+    assert!(open == half);
+    let equal: Vec<bool> = half.iter().zip(&same).map(|(a, b)| a == b).collect();
+    assert_eq!(equal, [true, false, true]);
+    let wrong = Stack { smoothing_ratio: Some(-1.0), ..Stack::default() };
+    assert_eq!(
+        fit(&points, wrong).unwrap_err().to_string(),
+        "smoothing_ratio = -1 is not allowed; a number of at least 0"
+    );
+}
+
 /// log p and the bounds of a stack are log Σ w_k e^{…} of its members', and a draw of one seed does
 /// not repeat those of its members with another one.
 #[test]

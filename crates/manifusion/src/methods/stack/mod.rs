@@ -37,6 +37,11 @@ const INFO: MethodInfo = MethodInfo {
         &[
             Setting { name: "members", kind: "usize", help: "Networks." },
             Setting {
+                name: "smoothing_ratio",
+                kind: "f64",
+                help: "Smoothing of every second network, as a share of that of the first.",
+            },
+            Setting {
                 name: "preset",
                 kind: "Preset",
                 help: "A bundle of defaults: fast or paper.",
@@ -83,7 +88,7 @@ impl Method for StackMethod {
     fn steps_of(&self, settings: &Json, checkpoint: &[u8]) -> Result<Option<(u64, u64)>, FitError> {
         let settings = stored_settings(settings)?;
         match run::unpack(checkpoint)?.first() {
-            Some(first) => RdmMethod::NEW.steps_of(&write_settings(&settings.network())?, first),
+            Some(first) => RdmMethod::NEW.steps_of(&write_settings(&settings.network(0))?, first),
             None => Ok(None),
         }
     }
@@ -99,9 +104,9 @@ impl Method for StackMethod {
         let stored = Arrays::from_bytes(&files.need(MODEL_FILE)?).map_err(damaged)?;
         let weights = stored.arrays.get("weights").cloned().unwrap_or_default();
         let mut models: Vec<Arc<dyn Fitted>> = Vec::new();
-        let network = write_settings(&settings.network())?;
         for number in 0..settings.members {
             let own = FileMap::from([(MODEL_FILE.to_owned(), files.need(&network_file(number))?)]);
+            let network = write_settings(&settings.network(number))?;
             models.push(RdmMethod::NEW.load(geometry, &network, &own)?);
         }
         if files.read(MIXTURE_FILE)?.is_some() {

@@ -34,6 +34,8 @@ const STOPPED_PART: usize = 32;
 /// Networks where neither their number nor a budget of time is given, and at most.
 const MEMBERS: usize = 2;
 const MOST_MEMBERS: usize = 8;
+/// Smoothing of every second network, where it is not given.
+const SMOOTHING_RATIO: f64 = 0.5;
 
 /// Steps that a network should have before another one is trained beside it
 /// (`docs/generalisation.md`).
@@ -43,16 +45,6 @@ fn steps_of_member(network: &RdmSettings) -> u64 {
         // More steps to the same likelihood, each cheaper.
         Optimiser::Adam => 12_000,
     }
-}
-
-/// The settings of a network of a stack: every second one has half the smoothing of the first, so
-/// that the validation points can choose between the two.
-fn of_member(network: &RdmSettings, number: usize) -> RdmSettings {
-    let mut settings = network.clone();
-    if number % 2 == 1 {
-        settings.train.smoothing *= 0.5;
-    }
-    settings
 }
 
 /// A stack in training.
@@ -94,20 +86,20 @@ impl StackRun {
         // With one network at least, so that the settings of all are known.
         let seeds = seeds(task.seed, members.max(1));
         let mut networks = start_networks::<RdmRecipe>(task, &network, &seeds)?;
-        let network = networks[0].resolved().clone();
+        let ratio = choices.smoothing_ratio.unwrap_or(SMOOTHING_RATIO);
+        let settings = StackSettings::of(members, ratio, networks[0].resolved().clone());
         networks.truncate(members);
-        for (number, run) in networks.iter_mut().enumerate().skip(1) {
-            *run = RdmRun::new(task, of_member(&network, number), seeds[number])?;
+        for (number, run) in networks.iter_mut().enumerate().skip(1).step_by(2) {
+            *run = RdmRun::new(task, settings.network(number), seeds[number])?;
         }
-        Ok(Self::of(task, StackSettings::of(members, network), networks))
+        Ok(Self::of(task, settings, networks))
     }
 
     pub(super) fn open(task: &Task, settings: StackSettings) -> Result<Self, FitError> {
-        let network = settings.network();
         let networks: Result<Vec<RdmRun>, FitError> = seeds(task.seed, settings.members)
             .into_iter()
             .enumerate()
-            .map(|(number, seed)| RdmRun::new(task, of_member(&network, number), seed))
+            .map(|(number, seed)| RdmRun::new(task, settings.network(number), seed))
             .collect();
         Ok(Self::of(task, settings, networks?))
     }

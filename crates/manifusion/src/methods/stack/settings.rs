@@ -18,6 +18,9 @@ pub struct Stack {
     /// Networks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub members: Option<usize>,
+    /// Smoothing of every second network, as a share of that of the first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub smoothing_ratio: Option<f64>,
     /// The bundle of defaults of a network.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preset: Option<Preset>,
@@ -63,6 +66,10 @@ impl Stack {
             let (name, expected) = ("members", "at most 64");
             return Err(FitError::Setting { name, value: members.to_string(), expected });
         }
+        if let Some(ratio) = self.smoothing_ratio.filter(|ratio| !(*ratio >= 0.0)) {
+            let (name, expected) = ("smoothing_ratio", "a number of at least 0");
+            return Err(FitError::Setting { name, value: ratio.to_string(), expected });
+        }
         self.network().check()
     }
 }
@@ -73,6 +80,8 @@ impl Stack {
 pub struct StackSettings {
     /// Networks.
     pub members: usize,
+    /// Smoothing of every second network, as a share of that of the first.
+    pub smoothing_ratio: f64,
     /// The bundle of defaults that was chosen from.
     pub preset: Preset,
     /// The noise, and what a network is added to.
@@ -84,15 +93,19 @@ pub struct StackSettings {
 }
 
 impl StackSettings {
-    /// A stack of so many networks of these settings.
-    pub(super) fn of(members: usize, network: RdmSettings) -> Self {
-        let RdmSettings { preset, model, net, train } = network;
-        Self { members, preset, model, net, train }
+    /// A stack of so many networks, the first of these settings.
+    pub(super) fn of(members: usize, smoothing_ratio: f64, first: RdmSettings) -> Self {
+        let RdmSettings { preset, model, net, train } = first;
+        Self { members, smoothing_ratio, preset, model, net, train }
     }
 
-    /// One of its networks.
-    pub(super) fn network(&self) -> RdmSettings {
-        let Self { preset, model, net, train, .. } = self.clone();
+    /// Its network of this number. Every second one is smoothed otherwise, so that the validation
+    /// points can choose between the two.
+    pub(super) fn network(&self, number: usize) -> RdmSettings {
+        let Self { preset, model, net, mut train, .. } = self.clone();
+        if number % 2 == 1 {
+            train.smoothing *= self.smoothing_ratio;
+        }
         RdmSettings { preset, model, net, train }
     }
 }
@@ -101,7 +114,9 @@ impl TryFrom<Stack> for StackSettings {
     type Error = FitError;
 
     fn try_from(stored: Stack) -> Result<Self, FitError> {
-        let members = stored.members.ok_or(FitError::Incomplete { name: "members" })?;
-        Ok(Self::of(members, stored.network().try_into()?))
+        let open = |name| FitError::Incomplete { name };
+        let members = stored.members.ok_or(open("members"))?;
+        let ratio = stored.smoothing_ratio.ok_or(open("smoothing_ratio"))?;
+        Ok(Self::of(members, ratio, stored.network().try_into()?))
     }
 }
