@@ -274,8 +274,8 @@ pub fn evaluate(
     };
     if !scored.members.is_empty() {
         let members = members(model, &scored.members);
-        let mut networks =
-            model.members().iter().zip(&members).filter(|(m, _)| m.model.mixture().is_none());
+        let is_network = |m: &Member| m.model.likelihood_kind() == LikelihoodKind::Ode;
+        let mut networks = model.members().iter().zip(&members).filter(|(m, _)| is_network(m));
         found.network_nll = networks.next().map(|(_, network)| network.nll);
         found.members = Some(members);
     }

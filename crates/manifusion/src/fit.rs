@@ -16,7 +16,8 @@ use crate::train::MetricsRow;
 use crate::watch::{Progress, Watch};
 
 /// Learns a density from points by a method: `"stack"`, [`Stack`](crate::methods::Stack), `"rdm"`,
-/// [`Rdm`](crate::methods::Rdm), `"kernel"`, [`Kernel`](crate::methods::Kernel), `"vmf"`, `"kent"`
+/// [`Rdm`](crate::methods::Rdm), `"kernel"`, [`Kernel`](crate::methods::Kernel), `"parzen"`,
+/// [`Parzen`](crate::methods::Parzen), `"vmf"`, `"kent"`
 /// ([`Parametric`](crate::methods::Parametric)), `"mops"`, [`Mops`](crate::methods::Mops). What is
 /// left open is chosen from the data, and a tenth of the points is held out to choose by.
 pub fn fit(points: &Points, request: impl Into<Request>) -> Result<Arc<dyn Fitted>, FitError> {

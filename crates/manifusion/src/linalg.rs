@@ -319,6 +319,48 @@ fn rotate_columns(x: &mut [f64], width: usize, p: usize, q: usize, c: f64, s: f6
     }
 }
 
+fn rotate_rows(x: &mut [f64], width: usize, p: usize, q: usize, c: f64, s: f64) {
+    for k in 0..width {
+        let (a, b) = (x[p * width + k], x[q * width + k]);
+        x[p * width + k] = c * a - s * b;
+        x[q * width + k] = s * a + c * b;
+    }
+}
+
+/// `axes ←` orthonormal eigenvectors in rows and `values ←` the eigenvalues of the symmetric n × n
+/// matrix `a`, which is overwritten; by Jacobi's rotations, in no order.
+pub(crate) fn symmetric_eigen(a: &mut [f64], n: usize, axes: &mut [f64], values: &mut [f64]) {
+    axes.fill(0.0);
+    for i in 0..n {
+        axes[i * (n + 1)] = 1.0;
+    }
+    // Convergence is quadratic: a handful of sweeps, and the rest for what is not finite.
+    for _ in 0..30 {
+        let diagonal: f64 = (0..n).map(|p| a[p * (n + 1)].powi(2)).sum();
+        if !(dot(a, a) - diagonal > 1e-28 * diagonal) {
+            break;
+        }
+        for p in 0..n {
+            for q in p + 1..n {
+                let apq = a[p * n + q];
+                if apq == 0.0 {
+                    continue;
+                }
+                let theta = 0.5 * (a[q * (n + 1)] - a[p * (n + 1)]) / apq;
+                let t = theta.signum() / (theta.abs() + theta.hypot(1.0));
+                let c = 1.0 / t.hypot(1.0);
+                let s = t * c;
+                rotate_columns(a, n, p, q, c, s);
+                rotate_rows(a, n, p, q, c, s);
+                rotate_rows(axes, n, p, q, c, s);
+            }
+        }
+    }
+    for (i, value) in values.iter_mut().enumerate() {
+        *value = a[i * (n + 1)];
+    }
+}
+
 /// The matrix of a unit quaternion (w, x, y, z), row by row.
 pub fn rotation_matrix([w, a, b, c]: [f64; 4]) -> [f64; 9] {
     [

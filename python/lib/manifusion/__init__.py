@@ -11,9 +11,9 @@ array([ True, False])
 (5, 3)
 
 Every method is a class with the same functions: ``Stack`` (a weighted sum, the command line's
-default), ``RiemannianDiffusion``, ``KernelMixture``, ``MixtureVMF``, ``MixtureKent``,
-``MixturePowerSpherical``, ``FlowMatching``, ``ScoreBased``, ``Stereographic``, ``MoserFlow`` and
-``ContinuousFlow``. ``load`` reads what they ``save``, and the run folders of the command line.
+default), ``RiemannianDiffusion``, ``KernelMixture``, ``ParzenWindows``, ``MixtureVMF``,
+``MixtureKent``, ``MixturePowerSpherical``, ``FlowMatching``, ``ScoreBased``, ``Stereographic``,
+``MoserFlow`` and ``ContinuousFlow``. ``load`` reads what they ``save``, and the run folders of the command line.
 """
 
 from . import manifolds

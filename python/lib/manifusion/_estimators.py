@@ -435,6 +435,7 @@ _NAMES = {
     "stack": "Stack",
     "rdm": "RiemannianDiffusion",
     "kernel": "KernelMixture",
+    "parzen": "ParzenWindows",
     "vmf": "MixtureVMF",
     "kent": "MixtureKent",
     "mops": "MixturePowerSpherical",

@@ -375,7 +375,7 @@ pub static TARGETS: &[Target] = &[
                 Block {
                     title: "Without repeated rows",
                     variant: &DEDUPLICATED,
-                    methods: Methods::Named(&["rdm", "stack", "kernel"]),
+                    methods: Methods::Named(&["rdm", "stack", "kernel", "parzen"]),
                     bounds: None,
                     published: &[],
                 },
@@ -403,7 +403,7 @@ pub static TARGETS: &[Target] = &[
             blocks: &[Block {
                 title: "All rows",
                 variant: &PLAIN,
-                methods: Methods::Named(&["rdm", "stack", "kernel", "mops", "rfm"]),
+                methods: Methods::Named(&["rdm", "stack", "kernel", "parzen", "mops", "rfm"]),
                 bounds: None,
                 published: TORUS_PUBLISHED,
             }],

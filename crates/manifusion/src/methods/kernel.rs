@@ -37,7 +37,7 @@ const MOST_VALIDATION: usize = 2000;
 #[derive(Debug)]
 pub struct KernelMethod;
 
-const INFO: MethodInfo = MethodInfo {
+pub(super) const INFO: MethodInfo = MethodInfo {
     name: "kernel",
     title: "kernel mixture",
     help: "A mixture of heat kernels, no network",
@@ -180,11 +180,14 @@ impl Fitted for FittedKernel {
         Some(&self.mixture)
     }
 
-    /// Coordinates of the centres, bandwidths, and weights: the prior's, the bandwidths' and, where
-    /// there are any, the centres' own.
     fn parameters(&self) -> Option<usize> {
-        let (mixture, m) = (&self.mixture, self.mixture.manifold().ambient_dim());
-        let local = mixture.local_weights().map_or(0, <[f64]>::len);
-        Some(mixture.num_centres() * m + 2 * mixture.bandwidths().len() + 1 + local)
+        Some(mixture_parameters(&self.mixture))
     }
+}
+
+/// Coordinates of the centres, bandwidths, and weights: the prior's, the bandwidths' and, where
+/// there are any, the centres' own.
+pub(super) fn mixture_parameters(mixture: &KernelMixture) -> usize {
+    let local = mixture.local_weights().map_or(0, <[f64]>::len);
+    mixture.centres().len() + 2 * mixture.bandwidths().len() + 1 + local
 }

@@ -10,6 +10,7 @@ pub mod mops;
 mod moser;
 pub mod network;
 mod parametric;
+mod parzen;
 mod rcnf;
 pub mod rdm;
 mod references;
@@ -31,6 +32,7 @@ pub use kernel::{Kernel, KernelMethod, KernelSettings, read_mixture, write_mixtu
 pub use mops::Mops;
 pub use moser::{Moser, MoserMethod, MoserModelChoices, MoserModelSettings};
 pub use parametric::{Parametric, ParametricMethod, ParametricSettings};
+pub use parzen::{Parzen, ParzenMethod, ParzenSettings};
 pub use rcnf::{Rcnf, RcnfMethod, RcnfModelChoices, RcnfModelSettings};
 pub use rdm::Rdm;
 pub use references::Reference;
@@ -61,6 +63,7 @@ pub static METHODS: &[&dyn Method] = &[
     &stack::StackMethod,
     &rdm::RdmMethod::NEW,
     &KernelMethod,
+    &ParzenMethod,
     &ParametricMethod::VMF,
     &ParametricMethod::KENT,
     &mops::MopsMethod,

@@ -51,6 +51,12 @@ references! {
         "booktitle": "International Conference on Learning Representations",
         "year": "2024",
     }
+    PARZEN = "inproceedings" "vincent2002manifold" {
+        "title": "Manifold Parzen Windows",
+        "author": "Vincent, Pascal and Bengio, Yoshua",
+        "booktitle": "Advances in Neural Information Processing Systems",
+        "year": "2002",
+    }
     MOSER = "inproceedings" "rozen2021moser" {
         "title": "Moser Flow: Divergence-based Generative Modeling on Manifolds",
         "author": "Rozen, Noam and Grover, Aditya and Nickel, Maximilian and Lipman, Yaron",

@@ -44,24 +44,9 @@ impl KernelMixture {
         judges: &[usize],
     ) -> Result<(Vec<f64>, f64), SolveError> {
         let bands = self.bandwidths.len();
-        let weighted;
-        let heat = match &self.local {
-            Some(local) => {
-                weighted = heat.with_weights(local);
-                &weighted
-            }
-            None => heat,
-        };
-        let (prior, local) = (self.prior.as_ref(), self.local_weights());
-        let mut shares = heat.leave_one_out(prior, centres, &self.bandwidths, local, judges)?;
+        let mut shares = self.leave_one_out_terms(heat, centres, judges)?;
         let mut nll = 0.0;
         for row in shares.chunks_exact_mut(1 + bands) {
-            row[0] += self.weights[0].ln();
-            if self.local.is_none() {
-                for (log, weight) in row[1..].iter_mut().zip(self.weights()) {
-                    *log += weight.ln();
-                }
-            }
             let log_p = crate::linalg::log_sum_exp(row);
             nll -= log_p / judges.len() as f64;
             for log in row {
@@ -93,6 +78,43 @@ impl KernelMixture {
             Ok(())
         })?;
         Ok((out, nll))
+    }
+
+    /// Logarithms of the weighted leave-one-out densities of the prior and of every bandwidth at the
+    /// judges.
+    fn leave_one_out_terms(
+        &self,
+        heat: &Heat,
+        centres: Rows<'_>,
+        judges: &[usize],
+    ) -> Result<Vec<f64>, SolveError> {
+        let weighted;
+        let heat = match &self.local {
+            Some(local) => {
+                weighted = heat.with_weights(local);
+                &weighted
+            }
+            None => heat,
+        };
+        let (prior, local) = (self.prior.as_ref(), self.local_weights());
+        let mut terms = heat.leave_one_out(prior, centres, &self.bandwidths, local, judges)?;
+        for row in terms.chunks_exact_mut(1 + self.bandwidths.len()) {
+            row[0] += self.weights[0].ln();
+            if self.local.is_none() {
+                for (log, weight) in row[1..].iter_mut().zip(self.weights()) {
+                    *log += weight.ln();
+                }
+            }
+        }
+        Ok(terms)
+    }
+
+    /// Leave-one-out log-densities of some of the centres. On spaces with a heat kernel.
+    pub fn leave_one_out(&self, judges: &[usize]) -> Result<Vec<f64>, SolveError> {
+        let centres = Rows::new(&self.centres, self.manifold.ambient_dim())?;
+        let terms = self.leave_one_out_terms(self.heat()?, centres, judges)?;
+        let columns = 1 + self.bandwidths.len();
+        Ok(terms.chunks_exact(columns).map(crate::linalg::log_sum_exp).collect())
     }
 
     fn heat(&self) -> Result<&Heat, SolveError> {

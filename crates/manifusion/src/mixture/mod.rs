@@ -12,6 +12,7 @@ mod heat;
 mod local;
 mod nearest;
 mod options;
+mod parzen;
 mod radial;
 mod sampling;
 mod space;
@@ -25,6 +26,7 @@ use std::sync::Arc;
 pub use heat::random_choice;
 pub use nearest::{nearest_distances, neighbour_distances};
 pub use options::MixtureOptions;
+pub use parzen::{ParzenMixture, ParzenOptions};
 
 use crate::density::Density;
 use crate::em;
@@ -145,7 +147,12 @@ impl KernelMixture {
         self.weights[0]
     }
 
-    /// Training points.
+    /// The training points that kernels are centred on.
+    pub fn centres(&self) -> &[f64] {
+        &self.centres
+    }
+
+    /// Their number.
     pub fn num_centres(&self) -> usize {
         self.centres.len() / self.manifold.ambient_dim()
     }

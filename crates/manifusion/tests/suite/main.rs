@@ -22,6 +22,7 @@ mod nn_gradients;
 mod nn_training;
 mod noising_paths;
 mod optim_steps;
+mod parzen;
 mod peer_methods;
 mod power_spherical;
 mod smoothing;

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use serde_json::Value as Json;
 
 use super::settings::StackSettings;
-use super::{INFO, MIXTURE_FILE, member_seed, network_file};
+use super::{INFO, MIXTURE_FILE, WINDOWS_FILE, member_seed, network_file};
 use crate::checkpoint::Arrays;
 use crate::density::Density;
 use crate::error::{ShapeError, SolveError};
 use crate::likelihood::{BoundOptions, Bounds};
 use crate::linalg::log_sum_exp;
 use crate::manifold::Manifold;
+use crate::methods::kernel::INFO as KERNEL;
 use crate::methods::{
     FileMap, FitError, Fitted, Geometry, LikelihoodKind, LogDensities, MODEL_FILE, Member,
     MethodInfo, ModelFacts, write_settings,
@@ -28,7 +29,7 @@ use crate::sde::AdaptiveStats;
 pub(super) struct FittedStack {
     geometry: Geometry,
     settings: StackSettings,
-    /// Networks, then the mixture where there is one.
+    /// Networks, then the Parzen windows or the kernel mixture where there are any.
     members: Vec<Member>,
 }
 
@@ -105,9 +106,12 @@ impl Fitted for FittedStack {
     fn files(&self) -> Result<FileMap, FitError> {
         let mut files = FileMap::new();
         for (number, member) in self.members.iter().enumerate() {
-            let name = match member.model.mixture() {
-                Some(_) => MIXTURE_FILE.to_owned(),
-                None => network_file(number),
+            let name = match member.model.likelihood_kind() {
+                LikelihoodKind::Ode => network_file(number),
+                LikelihoodKind::ClosedForm if member.model.info() == &KERNEL => {
+                    MIXTURE_FILE.to_owned()
+                }
+                LikelihoodKind::ClosedForm => WINDOWS_FILE.to_owned(),
             };
             files.extend(member.model.files()?.remove(MODEL_FILE).map(|bytes| (name, bytes)));
         }

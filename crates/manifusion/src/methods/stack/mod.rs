@@ -1,4 +1,4 @@
-//! `stack`: a weighted sum of a few networks and the kernel mixture, Σ w_k p_k. Still a density of
+//! `stack`: a weighted sum of a few networks and the mixture of Parzen windows, Σ w_k p_k. Still a density of
 //! mass one with an exact likelihood; its members err in different places, so that it is better
 //! than any of them.
 
@@ -14,8 +14,9 @@ use serde_json::Value as Json;
 pub use settings::{Stack, StackSettings};
 
 use super::kernel::read_mixture;
+use super::parzen::read_windows;
 use super::rdm::RdmMethod;
-use super::references::RDM;
+use super::references::{PARZEN, RDM};
 use super::{
     CHECKPOINT_FILE, FileMap, Files, FitError, Fitted, Geometry, MODEL_FILE, Member, Method,
     MethodInfo, Request, Run, Setting, Task, read_settings, write_settings,
@@ -30,8 +31,8 @@ pub struct StackMethod;
 
 const INFO: MethodInfo = MethodInfo {
     name: "stack",
-    title: "stack of networks and kernel mixture",
-    help: "A weighted sum of diffusion models and a mixture of heat kernels",
+    title: "stack of networks and kernel mixtures",
+    help: "A weighted sum of diffusion models and mixtures of kernels",
     manifolds: "every manifold",
     settings: &[
         &[
@@ -51,11 +52,14 @@ const INFO: MethodInfo = MethodInfo {
         super::rdm::NetChoices::DESCRIPTIONS,
         super::rdm::TrainChoices::DESCRIPTIONS,
     ],
-    references: &[RDM],
+    references: &[RDM, PARZEN],
 };
 
-/// The file of the mixture; the same as that of the baseline in a run's folder.
+/// The file of the mixture where there are no windows; the same as that of the baseline in a run's
+/// folder.
 const MIXTURE_FILE: &str = "kernel.safetensors";
+/// The file of the Parzen windows.
+const WINDOWS_FILE: &str = "parzen.safetensors";
 
 impl Method for StackMethod {
     fn info(&self) -> &'static MethodInfo {
@@ -80,9 +84,9 @@ impl Method for StackMethod {
         &self,
         task: &Task,
         settings: &Json,
-        _files: &dyn Files,
+        files: &dyn Files,
     ) -> Result<Box<dyn Run>, FitError> {
-        Ok(Box::new(StackRun::open(task, stored_settings(settings)?)?))
+        Ok(Box::new(StackRun::open(task, stored_settings(settings)?, files)?))
     }
 
     fn steps_of(&self, settings: &Json, checkpoint: &[u8]) -> Result<Option<(u64, u64)>, FitError> {
@@ -109,7 +113,10 @@ impl Method for StackMethod {
             let network = write_settings(&settings.network(number))?;
             models.push(RdmMethod::NEW.load(geometry, &network, &own)?);
         }
-        if files.read(MIXTURE_FILE)?.is_some() {
+        if files.read(WINDOWS_FILE)?.is_some() {
+            let windows = Arc::new(read_windows(geometry, WINDOWS_FILE, files)?);
+            models.push(super::parzen::fitted(windows, &geometry.prior));
+        } else if files.read(MIXTURE_FILE)?.is_some() {
             let mixture = Arc::new(read_mixture(geometry, MIXTURE_FILE, files)?);
             models.push(super::kernel::fitted(mixture, &geometry.prior));
         }

@@ -9,16 +9,17 @@ use serde_json::Value as Json;
 use super::fitted::FittedStack;
 use super::settings::{Stack, StackSettings};
 use super::weights::{LEAST_VALIDATION, weights};
-use super::{CHECKPOINT_FILE, MIXTURE_FILE, member_seed};
+use super::{CHECKPOINT_FILE, MIXTURE_FILE, WINDOWS_FILE, member_seed};
 use crate::checkpoint::{pack_files, unpack_files};
 use crate::error::SolveError;
 use crate::methods::kernel::{fitted, write_mixture};
 use crate::methods::network::start_networks;
+use crate::methods::parzen::{self, fit_windows, read_windows, write_windows};
 use crate::methods::rdm::{RdmRecipe, RdmRun, RdmSettings};
 use crate::methods::{
-    FileMap, Finished, FitError, Fitted, Geometry, Member, Run, Task, write_settings,
+    FileMap, Files, Finished, FitError, Fitted, Geometry, Member, Run, Task, write_settings,
 };
-use crate::mixture::KernelMixture;
+use crate::mixture::{KernelMixture, ParzenMixture};
 use crate::optim::Optimiser;
 use crate::points::Points;
 use crate::rows::Rows;
@@ -53,6 +54,8 @@ pub(super) struct StackRun {
     settings: StackSettings,
     networks: Vec<RdmRun>,
     mixture: Option<Arc<KernelMixture>>,
+    /// With the mixture in them.
+    windows: Option<Arc<ParzenMixture>>,
     validation: Points,
     watch: Watch,
     began: Instant,
@@ -65,6 +68,8 @@ fn seeds(seed: u64, members: usize) -> Vec<u64> {
 
 impl StackRun {
     pub(super) fn start(task: &Task, choices: &Stack) -> Result<Self, FitError> {
+        // Before the time that is left for networks is planned.
+        let windows = windows(task)?;
         // Too few points to weigh networks by: the mixture alone.
         let few = task.mixture.is_ok() && task.validation.len() < LEAST_VALIDATION;
         let network = choices.network();
@@ -92,24 +97,38 @@ impl StackRun {
         for (number, run) in networks.iter_mut().enumerate().skip(1).step_by(2) {
             *run = RdmRun::new(task, settings.network(number), seeds[number])?;
         }
-        Ok(Self::of(task, settings, networks))
+        Ok(Self::of(task, settings, networks, windows))
     }
 
-    pub(super) fn open(task: &Task, settings: StackSettings) -> Result<Self, FitError> {
+    pub(super) fn open(
+        task: &Task,
+        settings: StackSettings,
+        files: &dyn Files,
+    ) -> Result<Self, FitError> {
         let networks: Result<Vec<RdmRun>, FitError> = seeds(task.seed, settings.members)
             .into_iter()
             .enumerate()
             .map(|(number, seed)| RdmRun::new(task, settings.network(number), seed))
             .collect();
-        Ok(Self::of(task, settings, networks?))
+        let windows = match files.read(WINDOWS_FILE)? {
+            Some(_) => Some(Arc::new(read_windows(&task.geometry, WINDOWS_FILE, files)?)),
+            None => None,
+        };
+        Ok(Self::of(task, settings, networks?, windows))
     }
 
-    fn of(task: &Task, settings: StackSettings, networks: Vec<RdmRun>) -> Self {
+    fn of(
+        task: &Task,
+        settings: StackSettings,
+        networks: Vec<RdmRun>,
+        windows: Option<Arc<ParzenMixture>>,
+    ) -> Self {
         Self {
             geometry: task.geometry.clone(),
             settings,
             networks,
             mixture: task.mixture.as_ref().ok().cloned(),
+            windows,
             validation: task.validation.clone(),
             watch: task.watch.clone(),
             began: task.began,
@@ -149,15 +168,22 @@ impl Run for StackRun {
     }
 
     fn files(&self) -> Result<FileMap, FitError> {
-        let mixture = self.mixture.as_ref().map(|mixture| write_mixture(mixture)).transpose()?;
-        Ok(mixture.into_iter().map(|bytes| (MIXTURE_FILE.to_owned(), bytes)).collect())
+        Ok(match (&self.windows, &self.mixture) {
+            (Some(windows), _) => {
+                FileMap::from([(WINDOWS_FILE.to_owned(), write_windows(windows)?)])
+            }
+            (None, Some(mixture)) => {
+                FileMap::from([(MIXTURE_FILE.to_owned(), write_mixture(mixture)?)])
+            }
+            (None, None) => FileMap::new(),
+        })
     }
 
     fn remarks(&self) -> Vec<String> {
         let points = self.validation.len();
         let few = format!(
             "{points} validation points are too few to weigh networks by ({LEAST_VALIDATION} are \
-             needed): the kernel mixture alone; --members K trains networks nevertheless"
+             needed): the mixture of kernels alone; --members K trains networks nevertheless"
         );
         let is_few = self.networks.is_empty() && points < LEAST_VALIDATION;
         is_few.then_some(few).into_iter().collect()
@@ -227,8 +253,11 @@ impl Run for StackRun {
                 (outcome, proposal) = (finished.outcome, finished.proposal);
             }
         }
-        if let Some(mixture) = &self.mixture {
-            models.push(fitted(Arc::clone(mixture), &self.geometry.prior));
+        let prior = &self.geometry.prior;
+        match (&self.windows, &self.mixture) {
+            (Some(windows), _) => models.push(parzen::fitted(Arc::clone(windows), prior)),
+            (None, Some(mixture)) => models.push(fitted(Arc::clone(mixture), prior)),
+            (None, None) => {}
         }
         let weights = if models.len() == 1 {
             vec![1.0]
@@ -246,6 +275,17 @@ impl Run for StackRun {
         }
         let model = FittedStack::new(self.geometry.clone(), self.settings.clone(), members);
         Ok(Finished { model: Arc::new(model), outcome, proposal })
+    }
+}
+
+/// Parzen windows around the centres of the mixture, where there are any.
+fn windows(task: &Task) -> Result<Option<Arc<ParzenMixture>>, FitError> {
+    let Geometry { manifold, prior } = &task.geometry;
+    match &task.mixture {
+        Ok(mixture) if ParzenMixture::supports(manifold.as_ref(), prior.as_ref()) => {
+            Ok(Some(Arc::new(fit_windows(task, Arc::clone(mixture), None)?)))
+        }
+        _ => Ok(None),
     }
 }
 

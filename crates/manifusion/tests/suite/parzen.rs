@@ -1,0 +1,269 @@
+//! Manifold Parzen windows against their definition, computed another way: geodesics of the library
+//! in ambient coordinates, matrices by nalgebra, every kernel of every centre.
+
+use std::sync::Arc;
+
+use nalgebra::{DMatrix, DVector};
+
+use crate::common::mean_se;
+use manifusion::check::sample_points;
+use manifusion::density::Density;
+use manifusion::linalg::log_sum_exp;
+use manifusion::manifold::{Geodesics, Manifold, parse};
+use manifusion::mass::total_mass;
+use manifusion::mixture::{KernelMixture, MixtureOptions, ParzenMixture, ParzenOptions};
+use manifusion::path::{NoisingPath, PathChoice};
+use manifusion::points::Points;
+use manifusion::prior::default_prior;
+use manifusion::rng::Streams;
+use manifusion::rows::{Rows, RowsMut};
+
+/// Pseudo-observations of a round neighbourhood.
+const ROUND: f64 = 0.03;
+
+fn mixture(spec: &str, x: &[f64]) -> Arc<KernelMixture> {
+    let manifold = parse(spec).unwrap();
+    let prior = default_prior(&manifold).unwrap();
+    let rows = Rows::new(x, manifold.ambient_dim()).unwrap();
+    let options = MixtureOptions::default();
+    let common = KernelMixture::fit(manifold, prior, rows, &options).unwrap();
+    Arc::new(common.localised(&options).unwrap())
+}
+
+fn windows(spec: &str, x: &[f64], floor: f64) -> ParzenMixture {
+    let options = ParzenOptions { floor, judges: 100_000, seed: 0 };
+    ParzenMixture::fit(mixture(spec, x), &options).unwrap()
+}
+
+/// Points along a curve that winds through a torus of three angles, with a little noise: round
+/// kernels waste two of three dimensions.
+fn curve(n: usize, seed: u64) -> Vec<f64> {
+    let streams = Streams::new(seed, "curve");
+    let point = |i: usize| {
+        let mut stream = streams.stream(i as u64, 0);
+        let t = std::f64::consts::TAU * stream.uniform();
+        let angles = [t, 2.0 * t, (2.0 * t).sin()];
+        angles.map(|angle| angle + 0.02 * stream.normal())
+    };
+    (0..n).flat_map(point).flat_map(|angle| [angle.cos(), angle.sin()]).collect()
+}
+
+/// Points along a short piece of a geodesic, so near each other that no kernel is limited by the
+/// size of the space.
+fn streak(manifold: &Arc<dyn Manifold>, n: usize) -> Vec<f64> {
+    let prior = default_prior(manifold).unwrap();
+    let ends = sample_points(manifold.as_ref(), 2, &Streams::new(1, "ends")).unwrap();
+    let (m, geodesics) = (manifold.ambient_dim(), Geodesics::new(manifold.as_ref()).unwrap());
+    let streams = Streams::new(2, "along");
+    let (mut starts, mut velocity) = (vec![0.0; n * m], vec![0.0; m]);
+    for (i, x) in starts.chunks_exact_mut(m).enumerate() {
+        let t = 0.15 * streams.stream(i as u64, 0).uniform();
+        geodesics.between(&ends[..m], &ends[m..], t, x, &mut velocity);
+    }
+    let path = NoisingPath::new(Arc::clone(manifold), prior, PathChoice::Exact).unwrap();
+    let mut x = starts.clone();
+    let (from, to) = (Rows::new(&starts, m).unwrap(), RowsMut::new(&mut x, m).unwrap());
+    path.sample(from, &vec![2e-4; n], &Streams::new(3, "across"), 0, to).unwrap();
+    x
+}
+
+/// log_x y in ambient coordinates, and the logarithm of the Jacobian of exp_x there.
+fn log_map(manifold: &dyn Manifold, x: &[f64], y: &[f64]) -> (DVector<f64>, f64) {
+    let geodesics = Geodesics::new(manifold).unwrap();
+    let (mut start, mut v) = (vec![0.0; x.len()], vec![0.0; x.len()]);
+    geodesics.between(x, y, 0.0, &mut start, &mut v);
+    let v = DVector::from_vec(v);
+    let sinc = |r: f64| if r > 0.0 { r.sin() / r } else { 1.0 };
+    let log_jacobian = match manifold.name().as_str() {
+        "sphere:2" => sinc(v.norm()).ln(),
+        // Half of the rotation's angle, which is the Frobenius length over √2.
+        "so:3" => 2.0 * sinc(v.norm() / 8f64.sqrt()).ln(),
+        _ => 0.0,
+    };
+    (v, log_jacobian)
+}
+
+/// log N(v; 0, h²·moments + ε²) on the tangent space, whose dimension is d: the other eigenvalues
+/// are those of normal directions.
+fn log_normal(moments: &DMatrix<f64>, d: usize, scale2: f64, floor: f64, v: &DVector<f64>) -> f64 {
+    let eigen = moments.clone().symmetric_eigen();
+    let mut order: Vec<usize> = (0..moments.nrows()).collect();
+    order.sort_by(|a, b| eigen.eigenvalues[*b].total_cmp(&eigen.eigenvalues[*a]));
+    let mut log = -0.5 * d as f64 * std::f64::consts::TAU.ln();
+    for at in &order[..d] {
+        let variance = scale2 * eigen.eigenvalues[*at] + floor * floor;
+        let along = eigen.eigenvectors.column(*at).dot(v);
+        log -= 0.5 * (along * along / variance + variance.ln());
+    }
+    log
+}
+
+struct Definition<'a> {
+    manifold: Arc<dyn Manifold>,
+    centres: Rows<'a>,
+    windows: &'a ParzenMixture,
+}
+
+impl Definition<'_> {
+    /// The nearest rows to a centre, from near to far.
+    fn neighbours(&self, centre: usize, count: usize) -> Vec<usize> {
+        let apart = |j: usize| -> f64 {
+            let pairs = self.centres.row(centre).iter().zip(self.centres.row(j));
+            pairs.map(|(a, b)| (a - b).powi(2)).sum()
+        };
+        let mut others: Vec<usize> = (0..self.centres.len()).filter(|j| *j != centre).collect();
+        others.sort_by(|a, b| apart(*a).total_cmp(&apart(*b)));
+        others.truncate(count);
+        others
+    }
+
+    /// The kernel of a centre at y, which is the centre `own` where that is left out.
+    fn kernel(&self, centre: usize, count: usize, h: f64, y: &[f64], own: Option<usize>) -> f64 {
+        let (m, d) = (self.centres.width(), self.manifold.dim());
+        let near = self.neighbours(centre, count);
+        let x = self.centres.row(centre);
+        let mut sum = DMatrix::zeros(m, m);
+        for j in &near {
+            let (v, _) = log_map(self.manifold.as_ref(), x, self.centres.row(*j));
+            sum += &v * v.transpose();
+        }
+        // The round part is of the size of all neighbours, also where one is left out.
+        let round = ROUND * sum.trace() / (d * count) as f64;
+        let mut left = count as f64 + ROUND;
+        if own.is_some_and(|own| near.contains(&own)) {
+            let (v, _) = log_map(self.manifold.as_ref(), x, y);
+            sum -= &v * v.transpose();
+            left -= 1.0;
+        }
+        let mut tangent = DMatrix::identity(m, m);
+        for column in 0..m {
+            self.manifold.project_tangent(x, tangent.column_mut(column).as_mut_slice());
+        }
+        let moments = (sum + tangent * round) / left;
+        let (v, log_jacobian) = log_map(self.manifold.as_ref(), x, y);
+        log_normal(&moments, d, h * h, self.windows.floor(), &v) - log_jacobian
+    }
+
+    /// log p(y); at the centre `own` without its own kernel.
+    fn log_density(&self, y: &[f64], round: f64, own: Option<usize>) -> f64 {
+        let mut terms = vec![self.windows.round_weight().ln() + round];
+        let centres: Vec<usize> =
+            (0..self.centres.len()).filter(|centre| Some(*centre) != own).collect();
+        for (count, h, weight) in self.windows.components() {
+            let log_weight = (weight / centres.len() as f64).ln();
+            let kernel = |centre: &usize| log_weight + self.kernel(*centre, count, h, y, own);
+            terms.extend(centres.iter().map(kernel));
+        }
+        log_sum_exp(&terms)
+    }
+}
+
+#[test]
+fn windows_are_what_they_are_defined_as() {
+    for spec in ["sphere:2", "torus:2", "so:3"] {
+        let manifold = parse(spec).unwrap();
+        let (m, points) = (manifold.ambient_dim(), streak(&manifold, 120));
+        let (train, new) = points.split_at(90 * m);
+        let windows = windows(spec, train, 0.003);
+        // Something is to be compared.
+        assert!(windows.components().count() > 0 && windows.round_weight() < 0.9, "{spec}");
+        let centres = Rows::new(train, m).unwrap();
+        let definition = Definition { manifold, centres, windows: &windows };
+        let new = Rows::new(new, m).unwrap();
+        let (found, round) =
+            (windows.log_density(new).unwrap(), windows.round().log_density(new).unwrap());
+        for (i, y) in new.rows().enumerate() {
+            let expected = definition.log_density(y, round[i], None);
+            // Kernels are cut where they are below e^{−20} of their peak.
+            assert!((found[i] - expected).abs() < 1e-6, "{spec} {i}: {} {expected}", found[i]);
+        }
+        let all: Vec<usize> = (0..90).collect();
+        let round = windows.round().leave_one_out(&all).unwrap();
+        let left_out = |i: &usize| definition.log_density(centres.row(*i), round[*i], Some(*i));
+        let expected = -all.iter().map(left_out).sum::<f64>() / 90.0;
+        let found = windows.leave_one_out_nll();
+        assert!((found - expected).abs() < 1e-6, "{spec}: leave-one-out {found} {expected}");
+    }
+}
+
+#[test]
+fn windows_have_mass_one_and_sample_themselves() {
+    for (spec, set) in
+        [("sphere:2", "sphere-mixture"), ("torus:2", "torus-mixture"), ("so:3", "so3-mixture")]
+    {
+        let points = Points::synthetic(set, 300, 1).unwrap();
+        let windows = windows(spec, points.coordinates(), 1e-3);
+        let prior = default_prior(points.manifold()).unwrap();
+        let wide = windows.widened(1.5).unwrap();
+        let mass = total_mass(&windows, Some(&wide), prior.as_ref(), 20_000, 1).unwrap();
+        assert!((mass.value - 1.0).abs() < 4.0 * mass.se + 1e-3, "{spec}: {mass:?}");
+        assert!(mass.se < 0.03, "{spec}: {mass:?}");
+        // E_p[q/p] = 1 for a density q that p has a share of, with draws of p.
+        let drawn = windows.sample(20_000, 2).unwrap();
+        let x = Rows::new(&drawn, points.manifold().ambient_dim()).unwrap();
+        let log_p = windows.log_density(x).unwrap();
+        let log_q = windows.round().log_density(x).unwrap();
+        let (mean, se) = mean_se(log_q.iter().zip(&log_p).map(|(q, p)| (q - p).exp()));
+        assert!((mean - 1.0).abs() < 4.0 * se && se < 0.05, "{spec}: {mean} ± {se}");
+        // Rows of a seed do not depend on which of them are asked for.
+        let m = points.manifold().ambient_dim();
+        assert_eq!(windows.sample_from(50, 20, 2).unwrap(), drawn[50 * m..70 * m]);
+    }
+}
+
+#[test]
+fn stretched_data_want_stretched_kernels() {
+    let (train, new) = (curve(800, 1), curve(800, 2));
+    let windows = windows("torus:3", &train, 1e-3);
+    let new = Rows::new(&new, 6).unwrap();
+    let nll = |density: &dyn Density| -> f64 {
+        -density.log_density(new).unwrap().iter().sum::<f64>() / new.len() as f64
+    };
+    let (stretched, round) = (nll(&windows), nll(windows.round()));
+    assert!(stretched < round - 0.3, "{stretched} {round}");
+}
+
+#[test]
+fn windows_are_kept_bit_by_bit_and_damaged_ones_refused() {
+    let points = Points::synthetic("torus-mixture", 60, 1).unwrap();
+    let windows = windows("torus:2", points.coordinates(), 1e-3);
+    let manifold = Arc::clone(points.manifold());
+    let prior = default_prior(&manifold).unwrap();
+    let tensors = windows.to_tensors();
+    let open = |tensors: &std::collections::BTreeMap<String, Vec<f64>>| {
+        ParzenMixture::from_tensors(Arc::clone(&manifold), Arc::clone(&prior), tensors)
+    };
+    let again = open(&tensors).unwrap();
+    let x = points.rows();
+    assert_eq!(windows.log_density(x).unwrap(), again.log_density(x).unwrap());
+    assert_eq!(windows.sample(30, 4).unwrap(), again.sample(30, 4).unwrap());
+    let damaged = |name: &str, change: &dyn Fn(&mut Vec<f64>)| {
+        let mut tensors = tensors.clone();
+        change(tensors.get_mut(name).unwrap());
+        open(&tensors).unwrap_err().to_string()
+    };
+    let cases: [(&str, &dyn Fn(&mut Vec<f64>), &str); 5] = [
+        ("axes", &|a| a.truncate(3), "the array 'axes' has 3 numbers instead of"),
+        ("squares", &|a| a[0] = -1.0, "squares has -1; none may be negative"),
+        ("weights", &|a| a[0] += 0.5, "instead of 1"),
+        ("floor", &|a| a[0] = f64::NAN, "floor[0] is NaN"),
+        ("component_shapes", &|a| a[0] = 99.0, "a component has a shape that is not there"),
+    ];
+    for (name, change, sentence) in cases {
+        let found = damaged(name, change);
+        assert!(found.contains(sentence), "{name}: {found}");
+    }
+    let mut tensors = windows.to_tensors();
+    tensors.remove("axes");
+    assert!(open(&tensors).unwrap_err().to_string().contains("the array 'axes' is missing"));
+}
+
+/// Repeated points have neighbours at no distance: the floor is what is left.
+#[test]
+fn repeated_points_are_as_wide_as_the_floor() {
+    let place = [0.6, 0.0, 0.8].repeat(12);
+    let windows = windows("sphere:2", &place, 0.01);
+    let at = windows.log_density(Rows::new(&place[..3], 3).unwrap()).unwrap()[0];
+    // Not above the peak of a normal of that width, nor of the finest round kernel (3e-4).
+    assert!(at.is_finite() && at < -(std::f64::consts::TAU * 3e-4f64.powi(2)).ln() + 1e-9, "{at}");
+}
