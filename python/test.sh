@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the wheel, installs it in a fresh environment and tests it there; arguments go to pytest.
-# RAY=1 installs Ray as well (about 400 MB), so that its test is not skipped.
+# RAY=1 installs Ray as well (240 MB), so that its test is not skipped.
 set -euo pipefail
 cd "$(dirname "$0")"
 out="$(cd .. && pwd)/target/python"
