@@ -21,3 +21,5 @@ python3 -m venv "$out/bare" && "$out/bare/bin/pip" install -q "$wheel" pytest
 "$out/bare/bin/pip" install -q "$wheel[test]" ${RAY:+'ray[data]'}
 "$out/bare/bin/python" -m pytest -q -p no:cacheprovider --durations=10 "$@"
 "$out/bare/bin/python" -m mypy --cache-dir "$out/mypy" lib/manifusion tests/typed.py
+# The stub of the extension module has what the module has.
+"$out/bare/bin/python" -m mypy.stubtest --mypy-config-file pyproject.toml manifusion._native

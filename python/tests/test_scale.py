@@ -19,7 +19,7 @@ from manifusion._saved import SavedModel
 distributed = pytest.importorskip("distributed")
 da = pytest.importorskip("dask.array")
 
-# 12 s on two cores that do other work as well.
+# It took 14 s and, on a busier machine, 145 s.
 RAY_SECONDS = 300
 
 
