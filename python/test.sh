@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the wheel, installs it in a fresh environment and tests it there; arguments go to pytest.
-# RAY=1 installs Ray as well (about 400 MB), so that its test is not skipped.
+# RAY=1 installs Ray as well (240 MB), so that its test is not skipped.
 set -euo pipefail
 cd "$(dirname "$0")"
 out="$(cd .. && pwd)/target/python"
@@ -21,3 +21,5 @@ python3 -m venv "$out/bare" && "$out/bare/bin/pip" install -q "$wheel" pytest
 "$out/bare/bin/pip" install -q "$wheel[test]" ${RAY:+'ray[data]'}
 "$out/bare/bin/python" -m pytest -q -p no:cacheprovider --durations=10 "$@"
 "$out/bare/bin/python" -m mypy --cache-dir "$out/mypy" lib/manifusion tests/typed.py
+# The stub of the extension module has what the module has.
+"$out/bare/bin/python" -m mypy.stubtest --mypy-config-file pyproject.toml manifusion._native

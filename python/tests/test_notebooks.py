@@ -27,3 +27,27 @@ def test_a_notebook_runs(name, data, monkeypatch, tmp_path):
     client.execute()
     outputs = [out for cell in notebook.cells if cell.cell_type == "code" for out in cell.outputs]
     assert any("image/png" in out.get("data", {}) for out in outputs)
+
+
+def test_a_notebook_shows_the_progress_while_it_runs():
+    code = (
+        "from manifusion import Manifold, RiemannianDiffusion\n"
+        "X = Manifold('sphere:2').random(200)\n"
+        "RiemannianDiffusion('sphere:2', steps=300, progress=True).fit(X)"
+    )
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
+    lines = []
+
+    class Front(nbclient.NotebookClient):
+        """In the place of a browser: takes what the kernel sends, when it is sent."""
+
+        def process_message(self, msg, cell, cell_index):
+            if msg["msg_type"] == "stream":
+                lines.append(msg["content"]["text"])
+            return super().process_message(msg, cell, cell_index)
+
+    Front(notebook, timeout=180, kernel_name="python3").execute()
+    shown = [line for line in lines if "█" in line and "training: step" in line]
+    # Each message writes over the last, and the last one erases the line.
+    assert len(set(shown)) >= 2 and all(line.startswith("\r") for line in shown)
+    assert lines[-1].endswith("\r") and not lines[-1].split("\r")[-2].strip()

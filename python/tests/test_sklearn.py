@@ -12,13 +12,34 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import manifusion
-from manifusion import KernelMixture, MixtureVMF, RiemannianDiffusion
+from manifusion import FlowMatching, KernelMixture, MixtureVMF, RiemannianDiffusion, Stack
 
 
 # On R^d, because the checks make data of any width that lie on no other manifold.
-@parametrize_with_checks([KernelMixture("euclidean"), RiemannianDiffusion("euclidean", steps=2)])
+CHECKED = [
+    KernelMixture("euclidean"),
+    RiemannianDiffusion("euclidean", steps=2),
+    FlowMatching("euclidean", steps=2),
+    Stack("euclidean", steps=2, settings={"members": 1}),
+]
+
+
+@parametrize_with_checks(CHECKED)
 def test_checks_of_scikit_learn(estimator, check):
     check(estimator)
+
+
+@pytest.mark.parametrize("method", list(manifusion.ESTIMATORS))
+def test_only_methods_that_do_not_know_euclidean_space_are_not_checked(method):
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    made = manifusion.ESTIMATORS[method]
+    settings = {"train.steps": 2} if "steps" in made().get_params() else None
+    model = made("euclidean", settings=settings)
+    if method in [estimator.method for estimator in CHECKED]:
+        assert np.isfinite(model.fit(X).score_samples(X)).all()
+    else:
+        with pytest.raises(ValueError, match=f"method {method} is not known on euclidean:3"):
+            model.fit(X)
 
 
 def test_clone(kernel):

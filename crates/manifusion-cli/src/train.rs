@@ -20,7 +20,7 @@ pub(crate) struct Args {
     /// How the density is learned.
     #[arg(long, value_parser = methods())]
     method: Option<String>,
-    /// Networks of a stack; by default as many as the time is enough for, one to four.
+    /// Networks of a stack; by default as many as the time is enough for, one to eight.
     #[arg(long)]
     members: Option<u32>,
     /// The form of the bound that is trained.

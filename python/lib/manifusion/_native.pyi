@@ -1,9 +1,26 @@
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+__all__ = [
+    "FORMS",
+    "MANIFOLDS",
+    "Manifold",
+    "Run",
+    "__version__",
+    "compare_check",
+    "compare_run",
+    "compare_table",
+    "contours",
+    "geojson",
+    "grid",
+    "html",
+    "methods",
+    "plot",
+]
 
 __version__: str
 MANIFOLDS: str
@@ -26,6 +43,7 @@ def compare_run(
 ) -> str: ...
 def compare_table(results: list[str]) -> tuple[str, str]: ...
 
+@final
 class Manifold:
     def __new__(cls, spec: str) -> Manifold: ...
     @staticmethod
@@ -62,6 +80,7 @@ class Manifold:
     def from_form(self, rows: ArrayLike, form: str) -> NDArray[np.float64]: ...
     def to_form(self, x: ArrayLike, form: str) -> NDArray[np.float64]: ...
 
+@final
 class Run:
     @staticmethod
     def fit(

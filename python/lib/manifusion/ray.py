@@ -4,8 +4,9 @@
     from manifusion.ray import Scorer
 
     rows = ray.data.read_parquet("s3://…")
+    pool = ray.data.ActorPoolStrategy(size=8)
     scored = rows.map_batches(
-        Scorer, fn_constructor_args=("runs/quakes",), concurrency=8, num_cpus=1
+        Scorer, fn_constructor_args=("runs/quakes",), compute=pool, num_cpus=1
     )
 
 Each actor loads the model once. Ray itself is not imported here.
