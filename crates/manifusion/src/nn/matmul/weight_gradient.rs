@@ -21,13 +21,21 @@ pub(crate) fn add_weight_gradient<T: Real>(
     pulp::Arch::new().dispatch(WeightGradient { h, z, g, row_len, column, fresh });
 }
 
-struct WeightGradient<'a, T> {
-    h: &'a [Line<T>],
-    z: &'a [Line<T>],
-    g: &'a mut [T],
-    row_len: usize,
-    column: usize,
-    fresh: bool,
+/// The arguments of [`add_weight_gradient`].
+#[derive(Debug)]
+pub struct WeightGradient<'a, T> {
+    /// A panel of the inputs.
+    pub h: &'a [Line<T>],
+    /// A panel of the cotangents.
+    pub z: &'a [Line<T>],
+    /// The gradient, row-major.
+    pub g: &'a mut [T],
+    /// Entries of its row.
+    pub row_len: usize,
+    /// The first column that is written.
+    pub column: usize,
+    /// Whether the gradient is overwritten.
+    pub fresh: bool,
 }
 
 impl<T: Real> WithSimd for WeightGradient<'_, T> {
@@ -170,17 +178,4 @@ pub(crate) fn add_columns<T: Real>(sum: &mut Line<T>, z: &[Line<T>]) {
             *sum += *z;
         }
     }
-}
-
-/// One panel on a given instruction set.
-#[cfg(test)]
-pub(super) fn run<T: Real, S: Simd>(
-    simd: S,
-    h: &[Line<T>],
-    z: &[Line<T>],
-    g: &mut [T],
-    row_len: usize,
-    fresh: bool,
-) {
-    WeightGradient { h, z, g, row_len, column: 0, fresh }.with_simd(simd);
 }
