@@ -28,6 +28,16 @@ pub fn for_each_chunk<F>(
 where
     F: Fn(usize, &mut [f64]) -> Result<(), SolveError> + Sync,
 {
+    for_each_chunk_of(data, width, rows_per_chunk, &work)
+}
+
+/// Compiled once, and not for every loop.
+fn for_each_chunk_of(
+    data: &mut [f64],
+    width: usize,
+    rows_per_chunk: usize,
+    work: &(dyn Fn(usize, &mut [f64]) -> Result<(), SolveError> + Sync),
+) -> Result<(), SolveError> {
     let watch = Watch::take();
     watch.begin((data.len() / width) as u64);
     let run = |(index, chunk): (usize, &mut [f64])| {

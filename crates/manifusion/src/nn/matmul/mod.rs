@@ -90,6 +90,7 @@ pub(crate) fn multiply_panel<T: Real>(
 }
 
 /// One panel of a·b into `sink`, the depth that of `b`.
+#[inline(never)]
 pub(crate) fn multiply_into<T: Real>(
     a: &[Line<T>],
     stride: usize,

@@ -244,6 +244,7 @@ pub const GROUP: usize = 4;
 /// ```
 ///
 /// where s are the sums of the quadrants h21, h11, h22, h12 in this order, and z̃ those of z.
+#[inline(never)]
 pub(crate) fn add_strassen_gradient<T: Real>(
     h: Quadrants<'_, T>,
     z: Quadrants<'_, T>,
