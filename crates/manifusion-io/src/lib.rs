@@ -23,6 +23,8 @@ mod atomic;
 mod dataset;
 mod error;
 mod form;
+#[doc(hidden)]
+pub mod internals;
 mod table;
 
 pub use atomic::write_atomic;

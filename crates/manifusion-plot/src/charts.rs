@@ -80,7 +80,8 @@ pub(crate) fn picture(title: &str, charts: &[Chart], width: u32) -> Result<Pictu
 impl Chart {
     /// The chart with logarithms where an axis shows them, and without lines of fewer than two
     /// points; none if nothing is left.
-    pub(crate) fn drawable(&self) -> Option<Self> {
+    #[doc(hidden)]
+    pub fn drawable(&self) -> Option<Self> {
         let mut chart = self.clone();
         for (axis, scale) in [self.x_scale, self.y_scale].into_iter().enumerate() {
             for line in &mut chart.lines {
@@ -188,41 +189,4 @@ pub(crate) fn averaged(points: &[[f64; 2]], count: usize) -> Vec<[f64; 2]> {
             [0, 1].map(|k| chunk.iter().map(|p| p[k]).sum::<f64>() / n)
         })
         .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn chart(y_scale: AxisScale, points: Vec<[f64; 2]>) -> Chart {
-        Chart {
-            title: String::from("A chart"),
-            x: String::from("step"),
-            y: String::from("nats"),
-            x_scale: AxisScale::Linear,
-            y_scale,
-            noisy: false,
-            lines: vec![ChartLine { name: String::from("a"), colour: LINE_COLOURS[0], points }],
-        }
-    }
-
-    #[test]
-    fn logarithms_leave_out_what_has_none() {
-        let points = vec![[0.0, 10.0], [1.0, -1.0], [2.0, f64::NAN], [3.0, 1000.0]];
-        let drawn = chart(AxisScale::Logarithmic, points).drawable().unwrap();
-        for (found, expected) in drawn.lines[0].points.iter().zip([[0.0, 1.0], [3.0, 3.0]]) {
-            assert!(found.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-12), "{found:?}");
-        }
-        assert_eq!(drawn.lines[0].points.len(), 2);
-    }
-
-    #[test]
-    fn charts_without_lines_are_an_error_and_others_a_picture() {
-        let one = chart(AxisScale::Linear, vec![[0.0, 1.0]]);
-        assert!(draw_charts("None", std::slice::from_ref(&one), 600).is_err());
-        let two = chart(AxisScale::Linear, vec![[0.0, 1.0], [1.0, 2.0]]);
-        let picture = draw_charts("Both", &[one, two], 600).unwrap().to_svg();
-        // The one that can be drawn has the whole width.
-        assert_eq!(picture.matches("A chart").count(), 1);
-    }
 }

@@ -109,7 +109,7 @@ pub(crate) fn lines(grid: &Grid, level: f64) -> Result<Vec<Vec<[f64; 2]>>> {
 }
 
 /// Half the shoelace sum: positive when the ring turns counterclockwise.
-pub(crate) fn signed_area(ring: &[[f64; 2]]) -> f64 {
+pub fn signed_area(ring: &[[f64; 2]]) -> f64 {
     0.5 * ring
         .iter()
         .zip(ring.iter().cycle().skip(1))

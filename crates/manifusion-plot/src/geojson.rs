@@ -108,7 +108,7 @@ fn rounded(ring: &[[f64; 2]]) -> Ring {
 
 /// Rings with the region on their right, sorted into polygons: each hole goes to the smallest
 /// exterior around it.
-fn polygons(rings: Vec<Ring>) -> Vec<Vec<Ring>> {
+pub fn polygons(rings: Vec<Ring>) -> Vec<Vec<Ring>> {
     let (exteriors, holes): (Vec<Ring>, Vec<Ring>) =
         rings.into_iter().partition(|ring| contours::signed_area(ring) < 0.0);
     let mut polygons: Vec<Vec<Ring>> = exteriors
@@ -149,7 +149,7 @@ fn contains(outer: &[[f64; 2]], inner: &[[f64; 2]]) -> bool {
 
 /// −∮ sin φ dλ in steradian, exact for edges that are straight in longitude and latitude; negative
 /// for a hole.
-fn spherical_area(ring: &[[f64; 2]]) -> f64 {
+pub fn spherical_area(ring: &[[f64; 2]]) -> f64 {
     -ring
         .windows(2)
         .map(|pair| {
@@ -160,32 +160,4 @@ fn spherical_area(ring: &[[f64; 2]]) -> f64 {
             (b[0] - a[0]) * middle.sin() * sinc
         })
         .sum::<f64>()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_area_of_the_whole_sphere_and_of_a_zone() {
-        let zone = |low: f64, high: f64| {
-            [[-180.0, low], [180.0, low], [180.0, high], [-180.0, high], [-180.0, low]]
-        };
-        assert!((spherical_area(&zone(-90.0, 90.0)) - 4.0 * PI).abs() < 1e-12);
-        assert!((spherical_area(&zone(30.0, 90.0)) - PI).abs() < 1e-12);
-    }
-
-    #[test]
-    fn an_island_in_a_lake_gets_its_own_holes() {
-        let square = |r: f64| vec![[-r, -r], [-r, r], [r, r], [r, -r], [-r, -r]];
-        let reversed = |r: f64| square(r).into_iter().rev().collect::<Ring>();
-        let found = polygons(vec![square(40.0), reversed(30.0), square(20.0), reversed(10.0)]);
-        let sizes: Vec<Vec<f64>> =
-            found.iter().map(|p| p.iter().map(|ring| ring[0][0].abs()).collect()).collect();
-        assert_eq!(sizes, [[40.0, 30.0], [20.0, 10.0]]);
-        for polygon in &found {
-            assert!(contours::signed_area(&polygon[0]) > 0.0);
-            assert!(contours::signed_area(&polygon[1]) < 0.0);
-        }
-    }
 }

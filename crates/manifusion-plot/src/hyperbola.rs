@@ -38,11 +38,13 @@ impl Projections {
     }
 }
 
-fn distance(a: [f64; 2], b: [f64; 2]) -> f64 {
+/// The Euclidean distance of two points of the plane.
+pub fn distance(a: [f64; 2], b: [f64; 2]) -> f64 {
     (a[0] - b[0]).hypot(a[1] - b[1])
 }
 
-fn on_branch(t: f64) -> [f64; 2] {
+/// A point of the branch.
+pub fn on_branch(t: f64) -> [f64; 2] {
     [t.cosh(), t.sinh()]
 }
 
@@ -134,32 +136,4 @@ pub fn draw_projections(title: &str, found: &Projections, width: u32) -> Result<
     panel.axes(&mut svg, &marks(panel.x), &marks(panel.y));
     panel.labels(&mut svg, "x₁", "x₀", 26.0);
     Picture::new(svg, title, (84.0 + height + 62.0).round(), width)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_closest_point_is_closer_than_any_other_and_the_lorentz_one_is_on_the_ray() {
-        for point in [[1.0, 0.9], [3.0, -1.0], [0.2, 0.0], [5.0, 4.9]] {
-            let found = Projections::of(point).unwrap();
-            for [x0, x1] in [found.lorentz, found.closest] {
-                assert!((x0 * x0 - x1 * x1 - 1.0).abs() < 1e-9, "{x0} {x1}");
-            }
-            let [x0, x1] = found.lorentz;
-            assert!((x0 * point[1] - x1 * point[0]).abs() < 1e-9);
-            // Fine enough for the last point, which is 7e-4 from a branch of speed 7.
-            let least = (-600_000..=600_000)
-                .map(|i| distance(point, on_branch(f64::from(i) / 1e5)))
-                .fold(f64::INFINITY, f64::min);
-            let [lorentz, closest] = found.distances();
-            assert!(closest <= least + 1e-12 && least - closest < 1e-5, "{closest} {least}");
-            assert!(lorentz >= closest);
-        }
-        // The paper's point: (1, 0.9)/√0.19.
-        let found = Projections::of([1.0, 0.9]).unwrap();
-        assert!((found.lorentz[0] - 1.0 / 0.19f64.sqrt()).abs() < 1e-12);
-        assert!(Projections::of([0.9, 1.0]).is_err());
-    }
 }

@@ -57,6 +57,8 @@ mod error;
 mod geojson;
 mod grid;
 mod hyperbola;
+#[doc(hidden)]
+pub mod internals;
 mod map;
 mod panel;
 mod picture;

@@ -46,7 +46,8 @@ pub(crate) fn check_width(width: u32) -> Result<()> {
 }
 
 impl Picture {
-    pub(crate) fn new(svg: Svg, title: &str, layout_height: f64, width: u32) -> Result<Self> {
+    #[doc(hidden)]
+    pub fn new(svg: Svg, title: &str, layout_height: f64, width: u32) -> Result<Self> {
         check_width(width)?;
         let height = (f64::from(width) * layout_height / LAYOUT_WIDTH).round() as u32;
         check_side(height, "high")?;
@@ -166,33 +167,5 @@ impl Format {
             Some("png") => Ok(Self::Png),
             _ => Err(PlotError::Format { path: path.to_path_buf(), allowed: "FILE.png, FILE.svg" }),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn clipped(height: f64) -> Picture {
-        let mut svg = Svg::default();
-        svg.clipped("<rect width=\"9\" height=\"9\"/>", |svg| svg.rect([0.0; 4], ""));
-        Picture::new(svg, "one", height, 900).unwrap()
-    }
-
-    #[test]
-    fn pictures_side_by_side_keep_their_clips_apart() {
-        let pictures = [clipped(300.0), clipped(500.0), clipped(100.0)];
-        let all = Picture::side_by_side("all", &pictures, 2, 0.0, 900).unwrap();
-        let svg = all.to_svg();
-        let ids: Vec<&str> = svg
-            .match_indices("<clipPath id=\"")
-            .map(|(at, text)| svg[at + text.len()..].split('"').next().unwrap())
-            .collect();
-        assert_eq!(ids.len(), 3);
-        assert!(ids.iter().all(|id| svg.matches(&format!("#{id})")).count() == 1), "{ids:?}");
-        // Half as wide, half as high: 34 for the title, then (250 + 8) + (50 + 8).
-        assert_eq!(all.size(), (900, 350));
-        assert!(all.to_png().is_ok());
-        assert!(Picture::side_by_side("none", &[], 2, 0.0, 900).is_err());
     }
 }

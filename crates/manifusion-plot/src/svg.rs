@@ -22,7 +22,7 @@ pub(crate) const TICK: f64 = 14.0;
 
 /// The elements of a picture in drawing order, in units of a picture 900 wide.
 #[derive(Debug, Default)]
-pub(crate) struct Svg {
+pub struct Svg {
     body: String,
     ids: usize,
 }
@@ -105,7 +105,8 @@ impl Svg {
         self.text(width / 2.0, 30.0, Anchor::Middle, size, &text);
     }
 
-    pub(crate) fn rect(&mut self, [x, y, w, h]: [f64; 4], style: &str) {
+    /// A rectangle by corner and sides.
+    pub fn rect(&mut self, [x, y, w, h]: [f64; 4], style: &str) {
         let [x, y, w, h] = [x, y, w, h].map(coordinate);
         self.raw(&format!("<rect x=\"{x}\" y=\"{y}\" width=\"{w}\" height=\"{h}\" {style}/>"));
     }
@@ -159,7 +160,7 @@ impl Svg {
     }
 
     /// Runs `draw` inside a clip of this shape (an SVG element).
-    pub(crate) fn clipped(&mut self, shape: &str, draw: impl FnOnce(&mut Self)) {
+    pub fn clipped(&mut self, shape: &str, draw: impl FnOnce(&mut Self)) {
         let id = self.fresh_id();
         self.raw(&format!("<clipPath id=\"{id}\">{shape}</clipPath><g clip-path=\"url(#{id})\">"));
         draw(self);

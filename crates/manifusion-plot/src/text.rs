@@ -9,10 +9,11 @@ pub(crate) const FAMILY: &str = "DejaVu Sans";
 /// A subset of DejaVu Sans: Latin, Greek, sub- and superscripts, some mathematics.
 pub(crate) const FONT: &[u8] = include_bytes!("../assets/DejaVuSans-subset.ttf");
 
-static FACE: LazyLock<Option<Face<'static>>> = LazyLock::new(|| Face::parse(FONT, 0).ok());
+/// The font of all texts.
+pub static FACE: LazyLock<Option<Face<'static>>> = LazyLock::new(|| Face::parse(FONT, 0).ok());
 
 /// Width of a text set in `size` pixels.
-pub(crate) fn width(text: &str, size: f64) -> f64 {
+pub fn width(text: &str, size: f64) -> f64 {
     let advance = |c: char| {
         let face = FACE.as_ref()?;
         let units = face.glyph_hor_advance(face.glyph_index(c)?)?;
@@ -24,7 +25,7 @@ pub(crate) fn width(text: &str, size: f64) -> f64 {
 
 /// The text and size that fit into `room` pixels: first smaller, down to `smallest`, then cut with
 /// an ellipsis.
-pub(crate) fn fit(text: &str, size: f64, smallest: f64, room: f64) -> (String, f64) {
+pub fn fit(text: &str, size: f64, smallest: f64, room: f64) -> (String, f64) {
     let full = width(text, size);
     if full <= room {
         return (text.to_string(), size);
@@ -51,38 +52,8 @@ pub(crate) fn font_face() -> String {
 }
 
 /// A number with `decimals` places and a real minus sign.
-pub(crate) fn number(value: f64, decimals: usize) -> String {
+pub fn number(value: f64, decimals: usize) -> String {
     let text = format!("{value:.decimals$}");
     let is_zero = text.trim_start_matches('-').chars().all(|c| c == '0' || c == '.');
     if is_zero { text.trim_start_matches('-').to_string() } else { text.replace('-', "−") }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_font_holds_every_character_that_pictures_use() {
-        let face = FACE.as_ref().unwrap();
-        for c in "log-density (nats, per sr) φψΦθ₁₂₃₄₅₆₇₈₉₀ °−≤≥·×±√∇ℍ𝕊𝕋ℝ²³ᵈ–—…’".chars()
-        {
-            if c != 'ᵈ' {
-                assert!(face.glyph_index(c).is_some(), "{c}");
-            }
-        }
-    }
-
-    #[test]
-    fn long_texts_are_made_to_fit() {
-        let long = "a title that is much longer than the picture is wide, and goes on and on";
-        let (text, size) = fit(long, 19.0, 13.0, 200.0);
-        assert!(width(&text, size) <= 200.0 && text.ends_with('…') && size >= 13.0);
-        assert_eq!(fit("short", 19.0, 13.0, 200.0), ("short".to_string(), 19.0));
-    }
-
-    #[test]
-    fn numbers_have_a_minus_sign_and_no_negative_zero() {
-        assert_eq!(number(-1.25, 1), "−1.2");
-        assert_eq!(number(-0.01, 1), "0.0");
-    }
 }

@@ -31,6 +31,8 @@ mod config;
 mod data;
 mod error;
 mod folder;
+#[doc(hidden)]
+pub mod internals;
 mod memory;
 mod new_rows;
 pub mod reproduce;

@@ -65,6 +65,8 @@ pub mod fit;
 pub mod flow_density;
 pub mod hash;
 pub mod heat_kernel;
+#[doc(hidden)]
+pub mod internals;
 pub mod likelihood;
 pub mod linalg;
 pub mod loss;

@@ -15,19 +15,19 @@ pub(crate) fn scratch(n: usize) -> Scratch {
 
 /// ⟨u, v⟩.
 #[inline]
-pub(crate) fn dot(u: &[f64], v: &[f64]) -> f64 {
+pub fn dot(u: &[f64], v: &[f64]) -> f64 {
     u.iter().zip(v).map(|(a, b)| a * b).sum()
 }
 
 /// |u|.
 #[inline]
-pub(crate) fn norm(u: &[f64]) -> f64 {
+pub fn norm(u: &[f64]) -> f64 {
     dot(u, u).sqrt()
 }
 
 /// `y ← y + a·x`.
 #[inline]
-pub(crate) fn axpy(a: f64, x: &[f64], y: &mut [f64]) {
+pub fn axpy(a: f64, x: &[f64], y: &mut [f64]) {
     for (y, x) in y.iter_mut().zip(x) {
         *y += a * x;
     }
@@ -35,14 +35,14 @@ pub(crate) fn axpy(a: f64, x: &[f64], y: &mut [f64]) {
 
 /// `x ← a·x`.
 #[inline]
-pub(crate) fn scale(a: f64, x: &mut [f64]) {
+pub fn scale(a: f64, x: &mut [f64]) {
     for x in x {
         *x *= a;
     }
 }
 
 /// |u − v|.
-pub(crate) fn distance(u: &[f64], v: &[f64]) -> f64 {
+pub fn distance(u: &[f64], v: &[f64]) -> f64 {
     u.iter().zip(v).map(|(a, b)| (a - b) * (a - b)).sum::<f64>().sqrt()
 }
 
@@ -69,7 +69,7 @@ pub(crate) fn orthonormalise_rows(e: &mut [f64], width: usize) -> f64 {
 
 /// Cholesky factor L of a symmetric positive definite `a` (n × n), in the lower triangle. False if
 /// `a` is not positive definite to working precision.
-pub(crate) fn cholesky(a: &mut [f64], n: usize) -> bool {
+pub fn cholesky(a: &mut [f64], n: usize) -> bool {
     for j in 0..n {
         let mut pivot = a[j * n + j];
         let scale = pivot;
@@ -94,7 +94,7 @@ pub(crate) fn cholesky(a: &mut [f64], n: usize) -> bool {
 }
 
 /// `b ← L⁻¹ b`.
-pub(crate) fn solve_lower(l: &[f64], n: usize, b: &mut [f64]) {
+pub fn solve_lower(l: &[f64], n: usize, b: &mut [f64]) {
     for i in 0..n {
         for k in 0..i {
             b[i] -= l[i * n + k] * b[k];
@@ -104,7 +104,7 @@ pub(crate) fn solve_lower(l: &[f64], n: usize, b: &mut [f64]) {
 }
 
 /// `b ← L⁻ᵀ b`.
-pub(crate) fn solve_lower_transposed(l: &[f64], n: usize, b: &mut [f64]) {
+pub fn solve_lower_transposed(l: &[f64], n: usize, b: &mut [f64]) {
     for i in (0..n).rev() {
         for k in i + 1..n {
             b[i] -= l[k * n + i] * b[k];
@@ -134,7 +134,7 @@ pub(crate) fn times(a: &[f64], b: &[f64], k: usize, l: usize, out: &mut [f64]) {
 }
 
 /// Determinant by elimination with partial pivoting.
-pub(crate) fn determinant(a: &[f64], n: usize) -> f64 {
+pub fn determinant(a: &[f64], n: usize) -> f64 {
     let mut a = Scratch::from_slice(a);
     let mut det = 1.0;
     for j in 0..n {
@@ -162,7 +162,7 @@ pub(crate) fn determinant(a: &[f64], n: usize) -> f64 {
 }
 
 /// `b ← A⁻¹ b` by elimination with partial pivoting, which overwrites A; false if A is singular.
-pub(crate) fn solve(a: &mut [f64], n: usize, b: &mut [f64]) -> bool {
+pub fn solve(a: &mut [f64], n: usize, b: &mut [f64]) -> bool {
     for j in 0..n {
         let pivot_row =
             (j..n).max_by(|&p, &q| a[p * n + j].abs().total_cmp(&a[q * n + j].abs())).unwrap_or(j);
@@ -193,7 +193,7 @@ pub(crate) fn solve(a: &mut [f64], n: usize, b: &mut [f64]) -> bool {
 
 /// Sign of det that a polar factor is asked to have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Determinant {
+pub enum Determinant {
     /// Whatever the matrix has.
     Any,
     /// +1: the nearest rotation, found by turning the direction of the smallest singular value.
@@ -206,7 +206,7 @@ pub(crate) enum Determinant {
 ///
 /// Close to the manifold (every solver step) Newton–Schulz converges quadratically from below;
 /// elsewhere one-sided Jacobi gives the singular value decomposition.
-pub(crate) fn polar(x: &mut [f64], n: usize, k: usize, sign: Determinant) -> f64 {
+pub fn polar(x: &mut [f64], n: usize, k: usize, sign: Determinant) -> f64 {
     let mut gram = scratch(k * k);
     let near = sign == Determinant::Any || determinant(x, n) > 0.0;
     if near && let Some(ratio) = newton_schulz(x, n, k, &mut gram) {
@@ -311,7 +311,8 @@ fn jacobi_polar(x: &mut [f64], n: usize, k: usize, sign: Determinant) -> f64 {
     smallest / largest
 }
 
-fn rotate_columns(x: &mut [f64], width: usize, p: usize, q: usize, c: f64, s: f64) {
+/// Turns columns p and q by the angle with this cosine and sine.
+pub fn rotate_columns(x: &mut [f64], width: usize, p: usize, q: usize, c: f64, s: f64) {
     for row in x.chunks_exact_mut(width) {
         let (a, b) = (row[p], row[q]);
         row[p] = c * a - s * b;
@@ -329,7 +330,7 @@ fn rotate_rows(x: &mut [f64], width: usize, p: usize, q: usize, c: f64, s: f64) 
 
 /// `axes ←` orthonormal eigenvectors in rows and `values ←` the eigenvalues of the symmetric n × n
 /// matrix `a`, which is overwritten; by Jacobi's rotations, in no order.
-pub(crate) fn symmetric_eigen(a: &mut [f64], n: usize, axes: &mut [f64], values: &mut [f64]) {
+pub fn symmetric_eigen(a: &mut [f64], n: usize, axes: &mut [f64], values: &mut [f64]) {
     axes.fill(0.0);
     for i in 0..n {
         axes[i * (n + 1)] = 1.0;
@@ -438,109 +439,4 @@ pub(crate) fn exp_lanes<const L: usize>(x: &[f64; L]) -> [f64; L] {
         out[l] = if x[l] > -700.0 { sum * power } else { 0.0 };
     }
     out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use nalgebra::DMatrix;
-    use proptest::prelude::*;
-
-    fn matrix(n: usize, k: usize) -> impl Strategy<Value = Vec<f64>> {
-        prop::collection::vec(-2.0..2.0f64, n * k)
-    }
-
-    fn check_polar(x: &[f64], n: usize, k: usize) {
-        let svd = DMatrix::from_row_slice(n, k, x).svd(true, true);
-        let expected = svd.u.unwrap() * svd.v_t.unwrap();
-        let mut found = x.to_vec();
-        polar(&mut found, n, k, Determinant::Any);
-        for i in 0..n {
-            for j in 0..k {
-                let difference: f64 = found[i * k + j] - expected[(i, j)];
-                assert!(difference.abs() < 1e-8, "({i},{j}) differs by {difference:.1e}");
-            }
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn polar_agrees_with_nalgebra(x in matrix(4, 4), y in matrix(5, 2), t in 0.0..0.1f64) {
-            let conditioned = |x: &[f64], n, k| {
-                DMatrix::from_row_slice(n, k, x).singular_values().min() > 1e-4
-            };
-            prop_assume!(conditioned(&x, 4, 4) && conditioned(&y, 5, 2));
-            check_polar(&x, 4, 4);
-            check_polar(&y, 5, 2);
-            // Near the manifold, where the fast iteration runs.
-            let mut near = x.clone();
-            polar(&mut near, 4, 4, Determinant::Any);
-            axpy(t, &x, &mut near);
-            check_polar(&near, 4, 4);
-        }
-
-        #[test]
-        fn nearest_rotation_has_determinant_one(x in matrix(3, 3)) {
-            prop_assume!(DMatrix::from_row_slice(3, 3, &x).singular_values().min() > 1e-4);
-            let mut rotation = x.clone();
-            polar(&mut rotation, 3, 3, Determinant::Positive);
-            prop_assert!((determinant(&rotation, 3) - 1.0).abs() < 1e-10);
-            // Closest: no rotation about a coordinate axis improves tr(RᵀX).
-            let trace = dot(&rotation, &x);
-            for axis in 0..3 {
-                for angle in [-1e-3, 1e-3f64] {
-                    let (p, q) = ((axis + 1) % 3, (axis + 2) % 3);
-                    let mut turned = rotation.clone();
-                    rotate_columns(&mut turned, 3, p, q, angle.cos(), angle.sin());
-                    prop_assert!(dot(&turned, &x) <= trace + 1e-12);
-                }
-            }
-        }
-
-        #[test]
-        fn quaternions_return_their_rotation(mut q in matrix(4, 1), half_turn: bool) {
-            if half_turn {
-                q[0] = 0.0;
-            }
-            let length = norm(&q);
-            prop_assume!(length > 1e-3);
-            scale(1.0 / length, &mut q);
-            let found = unit_quaternion(&rotation_matrix([q[0], q[1], q[2], q[3]]));
-            prop_assert!((dot(&found, &q).abs() - 1.0).abs() < 1e-14);
-        }
-
-        #[test]
-        fn determinant_and_cholesky_agree_with_nalgebra(x in matrix(4, 4), b in matrix(4, 1)) {
-            let m = DMatrix::from_row_slice(4, 4, &x);
-            prop_assert!((determinant(&x, 4) - m.determinant()).abs() < 1e-9);
-            prop_assume!(m.determinant().abs() > 1e-3);
-            let (mut a, mut y) = (x.clone(), b.clone());
-            prop_assert!(solve(&mut a, 4, &mut y));
-            for (row, b) in x.chunks_exact(4).zip(&b) {
-                prop_assert!((dot(row, &y) - b).abs() < 1e-8 * (1.0 + norm(&y)));
-            }
-            let spd = &m * m.transpose() + DMatrix::identity(4, 4) * 0.1;
-            let mut l: Vec<f64> = spd.iter().copied().collect();
-            prop_assert!(cholesky(&mut l, 4));
-            let mut y = b.clone();
-            solve_lower(&l, 4, &mut y);
-            solve_lower_transposed(&l, 4, &mut y);
-            let back = spd * DMatrix::from_column_slice(4, 1, &y);
-            for i in 0..4 {
-                prop_assert!((back[i] - b[i]).abs() < 1e-9);
-            }
-        }
-    }
-
-    #[test]
-    fn cholesky_refuses_singular_and_nan() {
-        assert!(!cholesky(&mut [1.0, 1.0, 1.0, 1.0], 2));
-        assert!(!cholesky(&mut [f64::NAN], 1));
-    }
-
-    #[test]
-    fn log_sum_exp_survives_large_values() {
-        assert!((log_sum_exp(&[1000.0, 1000.0]) - (1000.0 + 2f64.ln())).abs() < 1e-12);
-        assert!(log_sum_exp(&[f64::NEG_INFINITY]).is_infinite());
-    }
 }

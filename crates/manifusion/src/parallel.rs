@@ -28,6 +28,16 @@ pub fn for_each_chunk<F>(
 where
     F: Fn(usize, &mut [f64]) -> Result<(), SolveError> + Sync,
 {
+    for_each_chunk_of(data, width, rows_per_chunk, &work)
+}
+
+/// Compiled once, and not for every loop.
+fn for_each_chunk_of(
+    data: &mut [f64],
+    width: usize,
+    rows_per_chunk: usize,
+    work: &(dyn Fn(usize, &mut [f64]) -> Result<(), SolveError> + Sync),
+) -> Result<(), SolveError> {
     let watch = Watch::take();
     watch.begin((data.len() / width) as u64);
     let run = |(index, chunk): (usize, &mut [f64])| {
@@ -47,50 +57,4 @@ where
         .filter_map(run)
         .reduce_with(|a, b| if a.row() <= b.row() { a } else { b });
     failures.map_or(Ok(()), Err)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::ops::ControlFlow;
-    use std::sync::{Arc, Mutex};
-
-    use super::*;
-
-    #[test]
-    fn a_stage_counts_the_rows_of_its_outermost_loop() {
-        let seen = Arc::new(Mutex::new(Vec::new()));
-        let sink = Arc::clone(&seen);
-        let watch = Watch::new(move |progress| {
-            sink.lock().unwrap().push((progress.stage, progress.done, progress.total));
-            ControlFlow::Continue(())
-        });
-        let inner = |_: usize, _: &mut [f64]| Ok(());
-        let outer = |_: usize, chunk: &mut [f64]| for_each_chunk(chunk, 1, 1, inner);
-        let mut data = vec![0.0; 20];
-        watch.stage("rows", || for_each_chunk(&mut data, 2, 3, outer)).unwrap();
-        let seen = seen.lock().unwrap();
-        assert_eq!(seen.first(), Some(&("rows", 0, 0)));
-        assert_eq!(seen.iter().map(|s| s.1).max(), Some(10));
-        assert!(seen[1..].iter().all(|s| s.2 == 10), "{seen:?}");
-        // Outside the stage nothing is counted.
-        let count = seen.len();
-        for_each_chunk(&mut data, 2, 3, outer).unwrap();
-        assert_eq!(seen.len(), count);
-    }
-
-    #[test]
-    fn a_watch_stops_the_work() {
-        let watch = Watch::new(|progress| match progress.done {
-            0..4 => ControlFlow::Continue(()),
-            _ => ControlFlow::Break(()),
-        });
-        let mut data = vec![0.0; 1000];
-        let work = |_: usize, chunk: &mut [f64]| {
-            chunk.fill(1.0);
-            Ok(())
-        };
-        let found = watch.stage("rows", || for_each_chunk(&mut data, 1, 1, work));
-        assert_eq!(found, Err(SolveError::Stopped));
-        assert!(data.iter().sum::<f64>() < 1000.0);
-    }
 }

@@ -29,7 +29,7 @@ const CHUNK: usize = 8;
 /// F and its gradients on a batch, with the buffers that they need. With a penalty c it is
 /// F − c|∂f/∂x|² (Frobenius) in place of F: what keeps a flow smooth enough for its solver.
 #[derive(Debug, Default)]
-pub(crate) struct Transport {
+pub struct Transport {
     penalty: f64,
     directions: Vec<f64>,
     matrix: Vec<f64>,
@@ -40,25 +40,25 @@ pub(crate) struct Transport {
     by_time: Vec<f64>,
     by_direction: Vec<f64>,
     /// ∇_g·v, n.
-    pub(crate) divergence: Vec<f64>,
+    pub divergence: Vec<f64>,
     /// ⟨α, v⟩, n.
-    pub(crate) along: Vec<f64>,
+    pub along: Vec<f64>,
     /// v as coefficients, P f, n × m.
-    pub(crate) velocity: Vec<f64>,
+    pub velocity: Vec<f64>,
     /// The gradient of F along the manifold, n × m.
-    pub(crate) gradient: Vec<f64>,
+    pub gradient: Vec<f64>,
     losses: Vec<f64>,
 }
 
 /// Where F is taken.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Places<'a> {
+pub struct Places<'a> {
     /// Points.
-    pub(crate) x: Rows<'a>,
+    pub x: Rows<'a>,
     /// Times, one per point.
-    pub(crate) s: &'a [f64],
+    pub s: &'a [f64],
     /// Covectors, n × m.
-    pub(crate) alpha: &'a [f64],
+    pub alpha: &'a [f64],
 }
 
 /// `matrix ← M` and `h ← h(x)`.
@@ -83,13 +83,13 @@ struct Shared<'a>(std::sync::Mutex<(&'a mut [f64], &'a mut [f64])>);
 
 impl Transport {
     /// With the penalty c.
-    pub(crate) fn with_penalty(penalty: f64) -> Self {
+    pub fn with_penalty(penalty: f64) -> Self {
         Self { penalty, ..Self::default() }
     }
 
     /// Evaluates the network. The gradient of Σ weight·F by the parameters is then in the
     /// workspace; F's parts and its gradient by the points are in `self`.
-    pub(crate) fn eval(
+    pub fn eval(
         &mut self,
         manifold: &dyn Manifold,
         net: &Mlp<f32>,
@@ -154,13 +154,13 @@ impl Transport {
     }
 
     /// The losses of the rows, weight·F each.
-    pub(crate) fn losses(&self) -> &[f64] {
+    pub fn losses(&self) -> &[f64] {
         &self.losses
     }
 
     /// The largest Frobenius norm of ∂f/∂x on the batch: 1 over it is a time in which the flow
     /// changes.
-    pub(crate) fn steepest(&self, m: usize) -> f64 {
+    pub fn steepest(&self, m: usize) -> f64 {
         let squares = self.jacobian.chunks_exact(m * m).map(|jacobian| dot(jacobian, jacobian));
         squares.fold(0.0, f64::max).sqrt()
     }
@@ -256,96 +256,5 @@ impl Transport {
             }
             Ok(())
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::divergence::Estimator;
-    use crate::field::FieldValues;
-    use crate::manifold::parse;
-    use crate::nn::{Activation, NetConfig, TimeConditioning};
-    use crate::prior::default_prior;
-    use crate::rng::Streams;
-
-    /// F by the ordinary divergence, at one point.
-    fn value(manifold: &dyn Manifold, net: &Mlp<f32>, x: &[f64], alpha: &[f64]) -> f64 {
-        let mut values = FieldValues::new(Estimator::Frame);
-        let rows = Rows::new(x, x.len()).unwrap();
-        let probes = Streams::new(0, "none");
-        values.evaluate(manifold, net, &[0], rows, &[0.3], &probes).unwrap();
-        let mut moved = values.a.clone();
-        manifold.velocity(x, &mut moved);
-        values.div[0] + dot(alpha, &moved)
-    }
-
-    #[test]
-    fn the_gradient_is_that_of_the_divergence_and_the_product() {
-        for spec in [
-            "sphere:2",
-            "sphere:3",
-            "torus:2",
-            "so:3",
-            "hyperbolic:2",
-            "hyperbolic:2,metric=lorentz",
-            "euclidean:2",
-            "sphere:2*torus:1",
-        ] {
-            let manifold = parse(spec).unwrap();
-            let m = manifold.ambient_dim();
-            let config = NetConfig {
-                ambient_dim: m,
-                depth: 2,
-                width: 16,
-                activation: Activation::Swish,
-                time: TimeConditioning::Concat,
-                ..NetConfig::paper_torus(m)
-            };
-            let net = Mlp::<f32>::new(config, 3).unwrap();
-            let mut workspace = net.train_workspace(2);
-            let prior = default_prior(&manifold).unwrap();
-            let n = 5;
-            let (mut x, mut alpha) = (vec![0.0; n * m], vec![0.0; n * m]);
-            let streams = Streams::new(9, "transport");
-            for (i, (x, alpha)) in x.chunks_exact_mut(m).zip(alpha.chunks_exact_mut(m)).enumerate()
-            {
-                prior.sample(&mut streams.stream(i as u64, 0), x).unwrap();
-                streams.fill_normal(i as u64, 1, 0, alpha);
-                manifold.project_tangent(x, alpha);
-            }
-            let rows = Rows::new(&x, m).unwrap();
-            let mut transport = Transport::default();
-            let s = vec![0.3; n];
-            let places = Places { x: rows, s: &s, alpha: &alpha };
-            transport.eval(manifold.as_ref(), &net, places, 0.7, &mut workspace).unwrap();
-            for (i, x) in rows.rows().enumerate() {
-                let (own, d) = (i * m..(i + 1) * m, manifold.dim());
-                let alpha = &alpha[own.clone()];
-                let mut frame = vec![0.0; d * m];
-                manifold.frame(x, &mut frame);
-                let plain = value(manifold.as_ref(), &net, x, &vec![0.0; m]);
-                let found = transport.divergence[i];
-                assert!(
-                    (found - plain).abs() < 1e-4 * (1.0 + plain.abs()),
-                    "{spec}: {found} {plain}"
-                );
-                for e in frame.chunks_exact(m) {
-                    let h = 3e-3;
-                    let at = |t: f64| {
-                        let mut place = x.to_vec();
-                        axpy(t, e, &mut place);
-                        manifold.project_point(&mut place).unwrap();
-                        value(manifold.as_ref(), &net, &place, alpha)
-                    };
-                    let slope =
-                        (8.0 * (at(h) - at(-h)) - (at(2.0 * h) - at(-2.0 * h))) / (12.0 * h);
-                    let found = dot(&transport.gradient[own.clone()], e);
-                    // Single precision over the step.
-                    let close = 2e-3 * (1.0 + slope.abs());
-                    assert!((found - slope).abs() < close, "{spec}: {found} {slope}");
-                }
-            }
-        }
     }
 }

@@ -289,32 +289,3 @@ impl Drop for Taken {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_stage_is_described_with_what_is_left() {
-        let latest = Arc::new(Mutex::new(None));
-        let told = Arc::clone(&latest);
-        let watch = Watch::new(move |progress| {
-            *told.lock().unwrap() = Some(progress.clone());
-            ControlFlow::Continue(())
-        });
-        let describe = |seconds: f64, since: f64| {
-            let told: Option<Progress> = latest.lock().unwrap().clone();
-            Progress { seconds, ..told.unwrap() }.describe(since)
-        };
-        watch.begin("likelihood", 200, 0);
-        watch.advance(50);
-        assert_eq!(describe(4.0, 2.0), "likelihood: 25 %, 10 s left");
-        watch.begin("kernel mixture", 0, 0);
-        assert_eq!(describe(1.0, 2.0), "kernel mixture: 3 s");
-    }
-
-    #[test]
-    fn durations_are_read_by_people() {
-        assert_eq!([0.2, 59.4, 200.0, 7400.0].map(duration), ["0 s", "59 s", "3:20 min", "2:03 h"]);
-    }
-}

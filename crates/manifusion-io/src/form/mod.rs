@@ -1,6 +1,6 @@
 //! The forms in which files give points: latitude and longitude, angles, quaternions, ….
 
-mod convert;
+pub(crate) mod convert;
 mod guess;
 mod names;
 mod rotation;

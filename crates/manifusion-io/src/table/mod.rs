@@ -1,6 +1,6 @@
 //! Named columns of numbers or text, from and to CSV, TSV, NumPy and Parquet files.
 
-mod npy;
+pub(crate) mod npy;
 mod parquet;
 mod text;
 

@@ -76,14 +76,15 @@ fn split(bytes: &[u8]) -> Result<(&str, &[u8]), DataError> {
 
 /// The type of the numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Number {
+pub struct Number {
     kind: char,
     size: usize,
     big_endian: bool,
 }
 
 impl Number {
-    fn parse(descr: &str) -> Result<Self, DataError> {
+    /// The type of this name, such as "<f8".
+    pub fn parse(descr: &str) -> Result<Self, DataError> {
         let refuse = || {
             damaged(format!(
                 "numbers of type '{}' are not read; f2, f4, f8, i1 to i8, u1 to u8 and b1 are",
@@ -109,7 +110,8 @@ impl Number {
         if known { Ok(Self { kind, size, big_endian }) } else { Err(refuse()) }
     }
 
-    fn decode(self, bytes: &[u8]) -> f64 {
+    /// The number that these bytes are.
+    pub fn decode(self, bytes: &[u8]) -> f64 {
         let mut word = [0u8; 8];
         for (i, byte) in bytes.iter().enumerate() {
             word[if self.big_endian { self.size - 1 - i } else { i }] = *byte;
@@ -232,31 +234,4 @@ fn file(
         }
     }
     Ok(bytes)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn halves_and_signed_integers_decode() {
-        let half = Number::parse("<f2").unwrap();
-        for (bits, value) in [
-            (0x3c00u16, 1.0),
-            (0xc000, -2.0),
-            (0x3555, 0.333251953125),
-            (0x0001, 2f64.powi(-24)),
-            (0x7bff, 65504.0),
-            (0x8000, -0.0),
-        ] {
-            assert_eq!(half.decode(&bits.to_le_bytes()).to_bits(), value.to_bits());
-        }
-        assert!(half.decode(&0x7c01u16.to_le_bytes()).is_nan());
-        let big = Number::parse(">i2").unwrap();
-        assert_eq!(big.decode(&[0xff, 0xfe]).to_bits(), (-2f64).to_bits());
-        let little = Number::parse("<u4").unwrap();
-        assert_eq!(little.decode(&[0xff, 0xff, 0xff, 0xff]).to_bits(), 4294967295f64.to_bits());
-        let wide = Number::parse("<i8").unwrap();
-        assert_eq!(wide.decode(&(-7i64).to_le_bytes()).to_bits(), (-7f64).to_bits());
-    }
 }

@@ -7,3 +7,4 @@ mod guessing;
 mod mutated_files;
 mod real_data;
 mod tables;
+mod units;

@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::svg::escape;
 
 /// Every number of an evaluation, in the order of [`METRICS`].
-pub(crate) fn table(evaluation: Option<&Evaluation>) -> Result<String> {
+pub fn table(evaluation: Option<&Evaluation>) -> Result<String> {
     let Some(evaluation) = evaluation else {
         return Ok("<p>The model has not been evaluated yet.</p>".to_string());
     };
@@ -87,44 +87,5 @@ fn trimmed(text: &str) -> String {
         text.trim_end_matches('0').trim_end_matches('.').to_string()
     } else {
         text.to_string()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_number_has_a_row_with_its_unit_and_meaning() {
-        let mut found = Evaluation::default();
-        (found.nll, found.n, found.method) = (-0.123456789, 975, "rdm <x>".into());
-        (found.tolerance, found.nll_interval_95) = (Some(1e-5), Some([0.1, 0.2]));
-        found.members = serde_json::from_value(
-            serde_json::json!([{ "method": "kernel", "weight": 0.25, "nll": -1.5 }]),
-        )
-        .unwrap();
-        let html = table(Some(&found)).unwrap();
-        for expected in [
-            "data-key=\"nll\" data-value=\"-0.123456789\"",
-            ">−0.123457 nats<",
-            "data-key=\"n\" data-value=\"975\"",
-            ">975 points<",
-            ">none<",
-            "rdm &lt;x&gt;",
-            "data-key=\"tolerance\" data-value=\"0.00001\"",
-            "data-value=\"[0.1,0.2]\"",
-            "Tolerance of the solver",
-            ">1e−5<",
-            ">kernel: weight 0.25, −1.5 nats<",
-        ] {
-            assert!(html.contains(expected), "{expected} in {html}");
-        }
-        for MetricInfo { key, meaning, .. } in METRICS {
-            let shown = html.contains(&format!("data-key=\"{key}\"")) || *key == "stopped";
-            assert!(shown && !meaning.is_empty(), "{key}");
-        }
-        let place = |key: &str| html.find(&format!("data-key=\"{key}\"")).unwrap();
-        assert!(place("nll") < place("n") && place("n") < place("method"));
-        assert!(table(None).unwrap().contains("not been evaluated"));
     }
 }

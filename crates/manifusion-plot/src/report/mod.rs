@@ -4,7 +4,7 @@
 //! The file needs no network and no other file. Scripts and styles are in `report.js` and
 //! `report.css`.
 
-mod metrics;
+pub(crate) mod metrics;
 mod view;
 
 use std::fmt::Write as _;

@@ -9,7 +9,7 @@
 mod catalogue;
 mod kinds;
 mod table;
-mod variance;
+pub(crate) mod variance;
 
 use std::path::{Path, PathBuf};
 

@@ -9,6 +9,7 @@ mod format_1;
 mod fuzz;
 mod memory;
 mod reproduction;
+mod variance;
 
 use std::path::Path;
 

@@ -26,17 +26,17 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod activation;
+pub(crate) mod activation;
 mod backward;
 mod config;
 mod core;
 mod error;
-mod features;
+pub(crate) mod features;
 mod forward;
 mod gradient;
 mod grid;
 mod layer;
-mod matmul;
+pub(crate) mod matmul;
 mod mlp;
 mod output;
 mod packed;

@@ -6,7 +6,7 @@
 mod adam;
 mod ema;
 mod schedule;
-mod soap;
+pub(crate) mod soap;
 
 use pulp::{Simd, WithSimd};
 use serde::{Deserialize, Serialize};

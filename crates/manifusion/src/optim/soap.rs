@@ -47,34 +47,32 @@ pub struct Soap {
     matrices: Vec<Matrix>,
 }
 
+/// A weight matrix with its bases.
 #[derive(Clone, Debug)]
-struct Matrix {
+pub struct Matrix {
     place: MatrixPlace,
     /// Q_L and Q_R, none for a side that is too long.
-    sides: [Option<Side>; 2],
+    pub sides: [Option<Side>; 2],
     /// As large as the matrix.
     scratch: Vec<f32>,
 }
 
 /// An average of G Gᵀ or Gᵀ G, and what is known of its eigenvectors.
 #[derive(Clone, Debug)]
-struct Side {
-    n: usize,
-    average: Vec<f32>,
+pub struct Side {
+    /// Length of a vector.
+    pub n: usize,
+    /// n × n.
+    pub average: Vec<f32>,
     /// Rows are the vectors, in the order of their eigenvalues.
-    vectors: Vec<f32>,
+    pub vectors: Vec<f32>,
 }
 
 impl Soap {
     /// No averages yet, and the coordinates themselves as bases. `matrices` are in the order of
     /// their offsets and do not overlap.
     pub fn new(matrices: &[MatrixPlace]) -> Self {
-        let matrices = matrices.iter().map(|place| Matrix {
-            place: *place,
-            sides: place.shape.map(|n| (n <= LONGEST_SIDE).then(|| Side::new(n))),
-            scratch: vec![0.0; place.len()],
-        });
-        Self { matrices: matrices.collect() }
+        Self { matrices: matrices.iter().map(|place| Matrix::new(*place)).collect() }
     }
 
     /// One step: θ ← (1 − lr·wd)·θ − lr·Q_L N Q_Rᵀ, N the direction of Adam with the moments of
@@ -149,14 +147,25 @@ fn matrices_of<'a>(mut values: &'a mut [f32], places: &[MatrixPlace]) -> Vec<&'a
     places.iter().map(of_place).collect()
 }
 
-/// From coordinates into the bases, or back.
-#[derive(Clone, Copy, PartialEq)]
-enum Turn {
+/// A direction of turning.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Turn {
+    /// From coordinates into the bases.
     IntoBasis,
+    /// From the bases into coordinates.
     Back,
 }
 
 impl Matrix {
+    /// No averages yet, and the coordinates themselves as bases.
+    pub fn new(place: MatrixPlace) -> Self {
+        Self {
+            place,
+            sides: place.shape.map(|n| (n <= LONGEST_SIDE).then(|| Side::new(n))),
+            scratch: vec![0.0; place.len()],
+        }
+    }
+
     /// Updates averages and bases that are due, with the first moments turned into the new bases;
     /// the second ones stay, as the change is small.
     fn learn(&mut self, step: u64, g: &[f32], first: &mut [f32]) {
@@ -183,7 +192,7 @@ impl Matrix {
     }
 
     /// Q_Lᵀ G Q_R, or Q_L G Q_Rᵀ, in place. Rows of `vectors` are columns of Q.
-    fn turn(&mut self, g: &mut [f32], turn: Turn) {
+    pub fn turn(&mut self, g: &mut [f32], turn: Turn) {
         let [rows, columns] = self.place.shape;
         if let [Some(left), _] = &self.sides {
             let vectors = match turn {
@@ -206,7 +215,8 @@ impl Matrix {
 }
 
 impl Side {
-    fn new(n: usize) -> Self {
+    /// No average, and the coordinates themselves as vectors.
+    pub fn new(n: usize) -> Self {
         let mut vectors = vec![0.0; n * n];
         vectors.iter_mut().step_by(n + 1).for_each(|v| *v = 1.0);
         Self { n, average: vec![0.0; n * n], vectors }
@@ -214,7 +224,7 @@ impl Side {
 
     /// One orthogonal iteration: the vectors times the average, made orthonormal from the largest
     /// eigenvalue on.
-    fn iterate(&mut self) {
+    pub fn iterate(&mut self) {
         let n = self.n;
         let trace: f32 = self.average.iter().step_by(n + 1).sum();
         // Before the first gradient there is nothing to learn from.
@@ -231,7 +241,7 @@ impl Side {
 
 /// Makes the rows of `v` orthonormal, in order: block Gram–Schmidt, twice, so that nearly dependent
 /// rows end up orthogonal too.
-fn orthonormalise(v: &mut [f32], n: usize) {
+pub fn orthonormalise(v: &mut [f32], n: usize) {
     let mut coefficients = vec![0.0; VECTOR_BLOCK * n];
     for first in (0..n).step_by(VECTOR_BLOCK) {
         let count = VECTOR_BLOCK.min(n - first);
@@ -344,81 +354,5 @@ impl Product {
                 1,
             );
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn noise(n: usize, seed: u32) -> Vec<f32> {
-        let mut state = seed;
-        let mut next = || {
-            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            (state >> 8) as f32 / (1 << 23) as f32 - 1.0
-        };
-        (0..n).map(|_| next()).collect()
-    }
-
-    #[test]
-    fn rows_become_orthonormal_even_when_nearly_dependent() {
-        let n = 70;
-        let mut v = noise(n * n, 3);
-        // Row 40 is row 2 up to rounding, and rows differ in size by 1e20.
-        for i in 0..n {
-            v[40 * n + i] = v[2 * n + i] * (1.0 + 1e-6 * i as f32);
-            v[7 * n + i] *= 1e-20;
-        }
-        orthonormalise(&mut v, n);
-        for i in 0..n {
-            for j in 0..=i {
-                let expected = f32::from(u8::from(i == j));
-                let found = dot(&v[i * n..(i + 1) * n], &v[j * n..(j + 1) * n]);
-                assert!((found - expected).abs() < 2e-5, "{i} {j}: {found}");
-            }
-        }
-    }
-
-    #[test]
-    fn iterations_find_the_eigenvectors_of_the_average() {
-        // A = V diag(2⁻ⁱ) Vᵀ: each iteration halves the error of every vector.
-        let n = 12;
-        let mut v = noise(n * n, 5);
-        orthonormalise(&mut v, n);
-        let mut side = Side::new(n);
-        for i in 0..n {
-            for j in 0..n {
-                side.average[i * n + j] =
-                    (0..n).map(|k| 0.5f32.powi(k as i32) * v[k * n + i] * v[k * n + j]).sum();
-            }
-        }
-        (0..40).for_each(|_| side.iterate());
-        for k in 0..n {
-            let along = dot(&side.vectors[k * n..(k + 1) * n], &v[k * n..(k + 1) * n]);
-            assert!((along.abs() - 1.0).abs() < 1e-4, "vector {k}: {along}");
-        }
-    }
-
-    #[test]
-    fn turning_back_undoes_turning() {
-        let place = MatrixPlace { offset: 0, shape: [40, 9] };
-        let mut soap = Soap::new(&[place]);
-        let matrix = &mut soap.matrices[0];
-        for (side, seed) in matrix.sides.iter_mut().flatten().zip([1, 2]) {
-            side.vectors = noise(side.n * side.n, seed);
-            orthonormalise(&mut side.vectors, side.n);
-        }
-        let g = noise(360, 9);
-        let mut turned = g.clone();
-        matrix.turn(&mut turned, Turn::IntoBasis);
-        // Entry (i, j) is q_iᵀ G r_j.
-        let [Some(left), Some(right)] = &matrix.sides else { panic!("both sides are short") };
-        let entry: f32 = (0..40)
-            .map(|a| left.vectors[3 * 40 + a] * dot(&g[a * 9..(a + 1) * 9], &right.vectors[45..54]))
-            .sum();
-        assert!((turned[3 * 9 + 5] - entry).abs() < 1e-5);
-        matrix.turn(&mut turned, Turn::Back);
-        let error = turned.iter().zip(&g).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
-        assert!(error < 1e-5, "{error}");
     }
 }

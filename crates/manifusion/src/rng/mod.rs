@@ -6,8 +6,8 @@
 //! Moraes, Dror & Shaw, SC'11), whose counter holds row and step, so the streams of one purpose
 //! cannot overlap.
 
-mod normal;
-mod philox;
+pub(crate) mod normal;
+pub(crate) mod philox;
 
 use rand_core::{TryRng, utils};
 use std::convert::Infallible;
@@ -128,48 +128,5 @@ impl TryRng for Stream {
 
     fn try_fill_bytes(&mut self, dst: &mut [u8]) -> Result<(), Infallible> {
         utils::fill_bytes_via_next_word(dst, || self.try_next_u64())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn streams_are_functions_of_seed_purpose_row_and_step() {
-        let draw = |seed, purpose: &str, row, step| {
-            Streams::new(seed, purpose).stream(row, step).try_next_u64().unwrap()
-        };
-        let base = draw(1, "noise", 2, 3);
-        assert_eq!(base, draw(1, "noise", 2, 3));
-        for other in [
-            draw(2, "noise", 2, 3),
-            draw(1, "probes", 2, 3),
-            draw(1, "noise", 3, 3),
-            draw(1, "noise", 2, 4),
-            draw(1, "noise", 2 + (1 << 32), 3),
-            draw(1, "noise", 2, 3 + (1 << 32)),
-        ] {
-            assert_ne!(base, other);
-        }
-        let streams = Streams::new(1, "noise");
-        assert_ne!(streams, streams.part(0));
-        assert_ne!(streams.part(0), streams.part(1));
-    }
-
-    #[test]
-    fn uniform_is_in_the_half_open_interval_with_the_right_moments() {
-        let mut stream = Streams::new(7, "test").stream(0, 0);
-        let n = 1_000_000;
-        let (mut sum, mut squares) = (0.0, 0.0);
-        for _ in 0..n {
-            let u = stream.uniform();
-            assert!(u > 0.0 && u <= 1.0);
-            sum += u;
-            squares += u * u;
-        }
-        // Standard errors: sqrt(1/12)/1000 and sqrt(4/45)/1000; four of them.
-        assert!((sum / f64::from(n) - 0.5).abs() < 4.0 * 2.9e-4);
-        assert!((squares / f64::from(n) - 1.0 / 3.0).abs() < 4.0 * 3.0e-4);
     }
 }

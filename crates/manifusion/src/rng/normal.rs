@@ -124,7 +124,7 @@ fn unit(fraction: u64) -> f64 {
 
 /// A normal u in (0, 1] as 2ᵉ·m with m in [√½, √2): ((m−1)/(m+1), e).
 #[inline(always)]
-fn reduced(u: f64) -> (f64, f64) {
+pub fn reduced(u: f64) -> (f64, f64) {
     const ROOT_HALF: u64 = 0x3fe6_a09e_667f_3bcd;
     const ONE: u64 = 1023 << 52;
     // The exponent field now counts from √½; 2⁵² + it is a double that needs no integer conversion.
@@ -137,7 +137,7 @@ fn reduced(u: f64) -> (f64, f64) {
 
 /// ln u of a [`reduced`] u: e ln 2 + 2 artanh f.
 #[inline(always)]
-fn ln_reduced(f: f64, exponent: f64) -> f64 {
+pub fn ln_reduced(f: f64, exponent: f64) -> f64 {
     let (z, twice) = (f * f, 2.0 * f);
     exponent.mul_add(std::f64::consts::LN_2, twice.mul_add(z * horner(z, &ARTANH), twice))
 }
@@ -145,7 +145,7 @@ fn ln_reduced(f: f64, exponent: f64) -> f64 {
 /// √2·(cos φ, sin φ) for φ = π/4 + πv/2, v in [−½, ½], by the sum and difference of cos and sin of
 /// πv/2.
 #[inline(always)]
-fn quarter_turn(v: f64) -> (f64, f64) {
+pub fn quarter_turn(v: f64) -> (f64, f64) {
     let z = v * v;
     let (sin, cos) = (v * horner(z, &SIN), horner(z, &COS));
     (cos - sin, cos + sin)
@@ -186,100 +186,4 @@ fn horner<const N: usize>(z: f64, c: &[f64; N]) -> f64 {
         sum = sum.mul_add(z, c[k]);
     }
     sum
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::rng::Streams;
-
-    #[test]
-    fn logarithm_and_circle_agree_with_libm() {
-        let ln = |u: f64| {
-            let (f, exponent) = reduced(u);
-            ln_reduced(f, exponent)
-        };
-        let mut stream = Streams::new(1, "test").stream(0, 0);
-        for i in 0..200_000 {
-            let u = if i % 2 == 0 { stream.uniform() } else { 2f64.powf(-52.0 * stream.uniform()) };
-            let expected = u.ln();
-            // Near u = 1 relative to ln u itself.
-            assert!((ln(u) - expected).abs() <= 1e-11 * expected.abs() + 1e-300, "{u}");
-            let v = u.min(1.0) - 0.5;
-            let (c, s) = quarter_turn(v);
-            let (es, ec) = (std::f64::consts::FRAC_PI_2 * (0.5 + v)).sin_cos();
-            let root = std::f64::consts::SQRT_2;
-            assert!((c - root * ec).abs() < 1e-11 && (s - root * es).abs() < 1e-11, "{v}");
-        }
-        assert!(ln(1.0).abs() < 1e-300);
-    }
-
-    /// Both signs and all quarters, by the angle of pairs: 64 equal sectors, χ² with 63 degrees of
-    /// freedom.
-    #[test]
-    fn angles_are_uniform() {
-        let n = 1 << 18;
-        let mut z = vec![0.0; 2 * n];
-        Streams::new(8, "angles").fill_normal(0, 0, 0, &mut z);
-        let mut counts = [0.0; 64];
-        for pair in z.chunks_exact(2) {
-            let turn = pair[1].atan2(pair[0]) / std::f64::consts::TAU + 0.5;
-            counts[((64.0 * turn) as usize).min(63)] += 1.0;
-        }
-        let expected = n as f64 / 64.0;
-        let square: f64 = counts.iter().map(|c| (c - expected) * (c - expected) / expected).sum();
-        // Mean 63, standard deviation √126.
-        assert!((square - 63.0).abs() < 4.0 * 126f64.sqrt(), "{square}");
-    }
-
-    /// Moments up to the fourth, lag and pair correlations, and the tail, at 4 standard errors.
-    #[test]
-    fn normals_are_normal() {
-        let n = 1_000_000;
-        let mut z = vec![0.0; n];
-        Streams::new(5, "normal").fill_normal(3, 4, 0, &mut z);
-        let mean = |f: &dyn Fn(usize) -> f64| (0..n).map(f).sum::<f64>() / n as f64;
-        let se = 1.0 / (n as f64).sqrt();
-        assert!(mean(&|i| z[i]).abs() < 4.0 * se);
-        assert!((mean(&|i| z[i].powi(2)) - 1.0).abs() < 4.0 * se * 2f64.sqrt());
-        assert!(mean(&|i| z[i].powi(3)).abs() < 4.0 * se * 15f64.sqrt());
-        assert!((mean(&|i| z[i].powi(4)) - 3.0).abs() < 4.0 * se * 96f64.sqrt());
-        for lag in [1, 2, 16, 31, 32] {
-            assert!(mean(&|i| z[i] * z[(i + lag) % n]).abs() < 4.0 * se, "lag {lag}");
-            let squares = mean(&|i| (z[i].powi(2) - 1.0) * (z[(i + lag) % n].powi(2) - 1.0));
-            assert!(squares.abs() < 4.0 * se * 2.0, "squares, lag {lag}");
-        }
-        // P(|Z| > 3) = 0.0026997961.
-        let tail = mean(&|i| f64::from(z[i].abs() > 3.0));
-        assert!((tail - 0.002_699_796_1).abs() < 4.0 * (0.0027f64).sqrt() * se);
-    }
-
-    #[test]
-    fn rows_are_uncorrelated() {
-        let (n, m) = (20_000, 8);
-        let streams = Streams::new(6, "rows");
-        let rows: Vec<Vec<f64>> = (0..n)
-            .map(|row| {
-                let mut z = vec![0.0; m];
-                streams.fill_normal(row, 0, 0, &mut z);
-                z
-            })
-            .collect();
-        for j in 0..m {
-            let lagged: f64 = (1..n as usize).map(|i| rows[i][j] * rows[i - 1][j]).sum::<f64>();
-            assert!(lagged.abs() < 4.0 * (n as f64).sqrt());
-        }
-    }
-
-    #[test]
-    fn pieces_equal_the_whole() {
-        let streams = Streams::new(9, "pieces");
-        let mut whole = vec![0.0; 101];
-        streams.fill_normal(1, 2, 0, &mut whole);
-        let mut pieces = vec![0.0; 101];
-        let (head, tail) = pieces.split_at_mut(44);
-        streams.fill_normal(1, 2, 0, head);
-        streams.fill_normal(1, 2, 11, tail);
-        assert_eq!(whole, pieces);
-    }
 }

@@ -272,7 +272,7 @@ impl<O: Objective> NetworkTrainer<O> {
     }
 
     /// What the network learned, without the network.
-    pub(crate) fn into_objective(self) -> O {
+    pub fn into_objective(self) -> O {
         self.objective
     }
 

@@ -13,7 +13,7 @@ const RANKS: [&[&str]; 9] = [
     &["check", "mixture", "model", "points", "transport"],
     &["likelihood", "sample", "train"],
     &["methods"],
-    &["evaluation", "fit", "lib"],
+    &["evaluation", "fit", "internals", "lib"],
 ];
 
 /// What ranks alone do not say: networks know no geometry, solvers no networks.

@@ -22,7 +22,7 @@ const REACH: f64 = 40.0;
 
 /// The numbers of coordinates of the spheres that a manifold is a product of; none if it is no such
 /// product.
-pub(super) fn sphere_blocks(manifold: &dyn Manifold) -> Option<Vec<usize>> {
+pub fn sphere_blocks(manifold: &dyn Manifold) -> Option<Vec<usize>> {
     match manifold.family() {
         Family::Sphere { dim } => Some(vec![dim + 1]),
         Family::Torus { dim } => Some(vec![2; dim]),
@@ -36,20 +36,20 @@ pub(super) fn sphere_blocks(manifold: &dyn Manifold) -> Option<Vec<usize>> {
 
 /// Weights and parameters of the components.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Components {
+pub struct Components {
     /// Coordinates of each block.
-    pub(super) blocks: Vec<usize>,
+    pub blocks: Vec<usize>,
     /// Weights, which sum to one.
-    pub(super) weights: Vec<f64>,
+    pub weights: Vec<f64>,
     /// Unit vectors, components × coordinates.
-    pub(super) means: Vec<f64>,
+    pub means: Vec<f64>,
     /// κ, components × blocks.
-    pub(super) concentrations: Vec<f64>,
+    pub concentrations: Vec<f64>,
 }
 
 impl Components {
     /// Coordinates of a point.
-    pub(super) fn width(&self) -> usize {
+    pub fn width(&self) -> usize {
         self.blocks.iter().sum()
     }
 
@@ -332,7 +332,7 @@ pub(super) struct Gradient {
     /// By log w before their normalisation, for each component.
     pub(super) logits: Vec<f64>,
     /// By the mean directions, projected to the tangent spaces, components × coordinates.
-    pub(super) means: Vec<f64>,
+    pub means: Vec<f64>,
     /// By log κ, components × blocks.
     pub(super) log_concentrations: Vec<f64>,
 }

@@ -157,7 +157,7 @@ fn start_concentrations(
 }
 
 /// A mixture that is being learned.
-pub(super) struct Learning {
+pub struct Learning {
     manifold: Arc<dyn Manifold>,
     data: Vec<f64>,
     seed: u64,
@@ -176,7 +176,7 @@ pub(super) struct Learning {
 impl Learning {
     /// At its first step, on `data`, rows of points of a product of spheres with these blocks, with
     /// the kernel mixture of the same points.
-    pub(super) fn new(
+    pub fn new(
         manifold: Arc<dyn Manifold>,
         blocks: Vec<usize>,
         data: Rows<'_>,
@@ -216,8 +216,18 @@ impl Learning {
     }
 
     /// The components as they are.
-    pub(super) fn components(&self) -> Components {
+    pub fn components(&self) -> Components {
         self.parameters.components().0
+    }
+
+    /// Logits of weights, mean directions and log κ.
+    pub fn parameters_mut(&mut self) -> &mut [f32] {
+        &mut self.parameters.values
+    }
+
+    /// The gradient of the last batch.
+    pub fn gradient(&self) -> &[f32] {
+        &self.gradient
     }
 
     /// The components with these parameters.
@@ -228,7 +238,7 @@ impl Learning {
     /// The points of this step: all of them if the batch is as large, a random choice with
     /// repetitions else; each moved by a power spherical distribution of variance τ around it where
     /// they are smoothed for times τ.
-    fn draw(&mut self) {
+    pub fn draw(&mut self) {
         let m = self.parameters.width();
         let n = self.data.len() / m;
         self.drawn.resize(self.batch.min(n) * m, 0.0);
@@ -254,7 +264,7 @@ impl Learning {
     }
 
     /// The mean of −log p over the batch; its gradient is written.
-    fn loss_gradient(&mut self) -> Result<f64, SolveError> {
+    pub fn loss_gradient(&mut self) -> Result<f64, SolveError> {
         let m = self.parameters.width();
         let x = Rows::new(&self.drawn, m)?;
         let n = x.len();
@@ -357,87 +367,5 @@ impl Learner<Arrays> for Learning {
         self.adam = Adam::from_moments(AdamConfig::default(), first, second, step)?;
         (self.parameters.values, self.step) = (parameters, step);
         Ok(Arrays { values, arrays })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::manifold::parse;
-    use crate::methods::mops::components::sphere_blocks;
-    use crate::methods::mops::{Mops, TrainChoices};
-
-    fn learning(spec: &str) -> Learning {
-        let manifold = parse(spec).unwrap();
-        let m = manifold.ambient_dim();
-        let mut data = vec![0.0; 40 * m];
-        let streams = Streams::new(8, "data");
-        for (row, x) in data.chunks_exact_mut(m).enumerate() {
-            let mut stream = streams.stream(row as u64, 0);
-            x.fill_with(|| 1.0 + stream.normal());
-            manifold.project_point(x).unwrap();
-        }
-        let train = TrainChoices {
-            steps: Some(9),
-            batch: Some(40),
-            smoothing: Some(0.0),
-            ..TrainChoices::default()
-        };
-        let settings = Mops { components: Some(11), train }.resolved(40);
-        let blocks = sphere_blocks(manifold.as_ref()).unwrap();
-        let x = Rows::new(&data, m).unwrap();
-        Learning::new(manifold, blocks, x, None, &settings, 3).unwrap()
-    }
-
-    /// The mean of −log p, from the distributions themselves.
-    fn objective(learning: &Learning) -> f64 {
-        let components = learning.components();
-        let (m, blocks) = (components.width(), components.blocks.len());
-        let n = learning.data.len() / m;
-        let one = |k: usize, x: &[f64]| {
-            let (mut log_p, mut from) = (components.weights[k].ln(), 0);
-            for (block, width) in components.blocks.iter().enumerate() {
-                let mean = components.means[k * m + from..k * m + from + width].to_vec();
-                let kappa = components.concentrations[k * blocks + block];
-                log_p += PowerSpherical::new(mean, kappa).log_density(&x[from..from + width]);
-                from += width;
-            }
-            log_p
-        };
-        let log_p = |x: &[f64]| {
-            let terms: Vec<f64> = (0..components.weights.len()).map(|k| one(k, x)).collect();
-            log_sum_exp(&terms)
-        };
-        -learning.data.chunks_exact(m).map(log_p).sum::<f64>() / n as f64
-    }
-
-    #[test]
-    fn gradients_are_those_of_the_objective() {
-        for spec in ["sphere:2", "sphere:3", "torus:3", "sphere:1*sphere:2"] {
-            let mut learning = learning(spec);
-            // Away from the start, where weights are equal.
-            let streams = Streams::new(1, "perturbed");
-            for (i, value) in learning.parameters.values.iter_mut().enumerate() {
-                *value += 0.3 * streams.stream(i as u64, 0).normal() as f32;
-            }
-            learning.draw();
-            let loss = learning.loss_gradient().unwrap();
-            let found = learning.gradient.clone();
-            let scale = crate::optim::norm(&found);
-            assert!((loss - objective(&learning)).abs() < 1e-12 * (1.0 + loss.abs()));
-            for i in 0..found.len() {
-                let value = learning.parameters.values[i];
-                let mut at = |moved: f32| {
-                    learning.parameters.values[i] = moved;
-                    (f64::from(moved), objective(&learning))
-                };
-                let (right, left) = (at(value + 1e-3), at(value - 1e-3));
-                learning.parameters.values[i] = value;
-                let expected = (right.1 - left.1) / (right.0 - left.0);
-                // The third derivative counts with h²/6 = 2e-7, single precision with 6e-8.
-                let error = (f64::from(found[i]) - expected).abs();
-                assert!(error < 1e-5 * scale, "{spec}, {i}: {} {expected}", found[i]);
-            }
-        }
     }
 }

@@ -1,9 +1,9 @@
 //! `mops`: mixtures of power spherical distributions (De Cao & Aziz 2020) by Adam, on products of
 //! spheres and circles.
 
-mod components;
+pub(crate) mod components;
 mod fitted;
-mod learning;
+pub(crate) mod learning;
 mod settings;
 
 use std::sync::Arc;

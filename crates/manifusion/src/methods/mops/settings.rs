@@ -114,7 +114,7 @@ impl Mops {
 
     /// Every choice made, for this many training points. Steps that are left open are one until
     /// they are planned.
-    pub(super) fn resolved(self, points: usize) -> MopsSettings {
+    pub fn resolved(self, points: usize) -> MopsSettings {
         let Self { components, train } = self;
         // Steps that are given count.
         let (steps, minutes) = match train.steps {

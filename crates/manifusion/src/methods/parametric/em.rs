@@ -73,7 +73,7 @@ pub(super) fn fit<C: Component>(x: Rows<'_>, count: usize, seed: u64) -> Mixture
 }
 
 /// Weights and components for given responsibilities, component by component.
-fn maximised<C: Component>(
+pub fn maximised<C: Component>(
     x: Rows<'_>,
     responsibility: &[f64],
     before: Option<&Mixture<C>>,
@@ -91,7 +91,11 @@ fn maximised<C: Component>(
 
 /// Responsibilities of a mixture, component by component, and its objective: the mean
 /// log-likelihood less the pseudo-observations' share of the normalisers.
-fn expected<C: Component>(mixture: &Mixture<C>, x: Rows<'_>, responsibility: &mut [f64]) -> f64 {
+pub fn expected<C: Component>(
+    mixture: &Mixture<C>,
+    x: Rows<'_>,
+    responsibility: &mut [f64],
+) -> f64 {
     let (n, count) = (x.len(), mixture.components.len());
     let rows: Vec<(f64, Vec<f64>)> = (0..n)
         .into_par_iter()
@@ -114,37 +118,4 @@ fn expected<C: Component>(mixture: &Mixture<C>, x: Rows<'_>, responsibility: &mu
     }
     let norms: f64 = mixture.components.iter().map(C::log_norm).sum();
     (total - PSEUDO_OBSERVATIONS * norms) / n as f64
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::data::Synthetic;
-    use crate::directional::{Kent, VonMisesFisher};
-
-    fn objective_rises<C: Component>() {
-        let set = Synthetic::new("sphere-mixture").unwrap();
-        let x = set.sample(600, 1).unwrap();
-        let x = Rows::new(&x, 3).unwrap();
-        let n = x.len();
-        // Far from a solution: every component owns every fifth point.
-        let mut responsibility: Vec<f64> =
-            (0..5 * n).map(|i| if (i % n) % 5 == i / n { 1.0 } else { 0.0 }).collect();
-        let mut mixture = maximised::<C>(x, &responsibility, None);
-        let mut trace = Vec::new();
-        for _ in 0..60 {
-            trace.push(expected(&mixture, x, &mut responsibility));
-            mixture = maximised(x, &responsibility, Some(&mixture));
-        }
-        for pair in trace.windows(2) {
-            assert!(pair[1] >= pair[0] - 1e-9, "{pair:?} in {trace:?}");
-        }
-        assert!(trace[59] > trace[0] + 0.05, "{trace:?}");
-    }
-
-    #[test]
-    fn the_objective_never_falls() {
-        objective_rises::<VonMisesFisher>();
-        objective_rises::<Kent>();
-    }
 }

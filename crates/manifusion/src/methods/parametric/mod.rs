@@ -1,7 +1,7 @@
 //! Mixtures of parametric components by expectation–maximisation: `vmf` on spheres and `kent` on
 //! S².
 
-mod em;
+pub(crate) mod em;
 mod kent;
 mod vmf;
 
@@ -164,7 +164,7 @@ impl<C: Component> Method for ParametricMethod<C> {
 
 /// Σ w_k p_k.
 #[derive(Clone, Debug)]
-struct Mixture<C> {
+pub struct Mixture<C> {
     weights: Vec<f64>,
     components: Vec<C>,
 }

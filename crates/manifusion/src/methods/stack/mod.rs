@@ -5,7 +5,7 @@
 mod fitted;
 mod run;
 mod settings;
-mod weights;
+pub(crate) mod weights;
 
 use std::sync::Arc;
 

@@ -9,20 +9,19 @@
 //! - `H̄ = Z̄·Wᵀ`: the same product with the transposed weights.
 //! - `W̄ += Hᵀ·Z̄`: both operands are read line by line along the rows.
 
-mod strassen;
+pub(crate) mod strassen;
 mod weight_gradient;
 
 use pulp::{Simd, WithSimd};
 
 use super::real::Real;
-pub(crate) use strassen::{
-    PRODUCTS, Quadrants, RowPair, WeightPanels, add_strassen_gradient, multiply_step,
-    quadrant_sums, weight_sums,
-};
+pub use strassen::{PRODUCTS, Quadrants, RowPair, StrassenGradient, WeightPanels};
+pub(crate) use strassen::{add_strassen_gradient, multiply_step, quadrant_sums, weight_sums};
+pub use weight_gradient::WeightGradient;
 pub(crate) use weight_gradient::{add_columns, add_weight_gradient};
 
 /// Columns of a panel.
-pub(crate) const LANES: usize = 16;
+pub const LANES: usize = 16;
 
 /// Rows of the inner dimension handled while a packed panel stays in the first-level cache.
 const DEPTH_BLOCK: usize = 256;
@@ -33,10 +32,11 @@ const UNROLL: usize = 4;
 /// 16 numbers of one row, aligned to a cache line.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[repr(C, align(64))]
-pub(crate) struct Line<T>(pub(crate) [T; LANES]);
+pub struct Line<T>(pub [T; LANES]);
 
 impl<T: Real> Line<T> {
-    pub(crate) const ZERO: Self = Self([T::ZERO; LANES]);
+    /// Zeros.
+    pub const ZERO: Self = Self([T::ZERO; LANES]);
 }
 
 /// The numbers of consecutive lines.
@@ -70,7 +70,7 @@ const fn registers<T: Real, S: Simd>() -> usize {
 }
 
 /// Number of panels that hold `columns`.
-pub(crate) const fn panels(columns: usize) -> usize {
+pub const fn panels(columns: usize) -> usize {
     columns.div_ceil(LANES)
 }
 
@@ -90,7 +90,8 @@ pub(crate) fn multiply_panel<T: Real>(
 }
 
 /// One panel of a·b into `sink`, the depth that of `b`.
-fn multiply_into<T: Real>(
+#[inline(never)]
+pub(crate) fn multiply_into<T: Real>(
     a: &[Line<T>],
     stride: usize,
     b: &[Line<T>],
@@ -101,7 +102,8 @@ fn multiply_into<T: Real>(
 }
 
 /// Where a product p goes, line by line.
-enum Sink<'a, T> {
+#[derive(Debug)]
+pub enum Sink<'a, T> {
     /// c ← p.
     Set(&'a mut [Line<T>]),
     /// c ← c + p.
@@ -111,9 +113,21 @@ enum Sink<'a, T> {
     /// Both ← themselves + p.
     AddBoth([&'a mut [Line<T>]; 2]),
     /// to ← base + p.
-    Onto { base: &'a [Line<T>], to: &'a mut [Line<T>] },
+    Onto {
+        /// What the product is added to.
+        base: &'a [Line<T>],
+        /// Where the sum goes.
+        to: &'a mut [Line<T>],
+    },
     /// to ← base + p, also ← also + p.
-    OntoAndAdd { base: &'a [Line<T>], to: &'a mut [Line<T>], also: &'a mut [Line<T>] },
+    OntoAndAdd {
+        /// What the product is added to.
+        base: &'a [Line<T>],
+        /// Where the sum goes.
+        to: &'a mut [Line<T>],
+        /// What the product is added to in place.
+        also: &'a mut [Line<T>],
+    },
 }
 
 impl<T: Real> Sink<'_, T> {
@@ -203,12 +217,19 @@ fn onto<S: Simd, T: Real, const MR: usize, const V: usize>(
     }
 }
 
-struct MultiplyPanel<'a, T> {
-    a: &'a [Line<T>],
-    stride: usize,
-    b: &'a [Line<T>],
-    next: &'a [Line<T>],
-    sink: Sink<'a, T>,
+/// The arguments of [`multiply_into`].
+#[derive(Debug)]
+pub struct MultiplyPanel<'a, T> {
+    /// Rows × depth, by panels.
+    pub a: &'a [Line<T>],
+    /// Lines of a panel of `a`.
+    pub stride: usize,
+    /// A line per unit of depth.
+    pub b: &'a [Line<T>],
+    /// The panel that will be multiplied after this one.
+    pub next: &'a [Line<T>],
+    /// Where the product goes.
+    pub sink: Sink<'a, T>,
 }
 
 impl<T: Real> WithSimd for MultiplyPanel<'_, T> {
@@ -323,160 +344,5 @@ fn rank_one<S: Simd, T: Real, const MR: usize, const V: usize>(
         for v in 0..V {
             sum[i][v] = T::mul_add(simd, broadcast, b[v], sum[i][v]);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::rng::Streams;
-
-    /// rows × columns numbers, row-major, and the same by panels.
-    pub(super) fn matrix<T: Real>(
-        seed: u64,
-        rows: usize,
-        columns: usize,
-    ) -> (Vec<f64>, Vec<Line<T>>) {
-        let mut flat = vec![0.0; rows * columns];
-        Streams::new(seed, "test/kernel").fill_normal(0, 0, 0, &mut flat);
-        let mut lines = vec![Line::ZERO; panels(columns) * rows];
-        for r in 0..rows {
-            for c in 0..columns {
-                lines[c / LANES * rows + r].0[c % LANES] = T::from_f64(flat[r * columns + c]);
-            }
-        }
-        (flat, lines)
-    }
-
-    /// What the kernels must give: Σ_k a[r, k]·b[k, c], entry by entry.
-    pub(super) fn naive(
-        a: &[f64],
-        b: &[f64],
-        rows: usize,
-        depth: usize,
-        columns: usize,
-    ) -> Vec<f64> {
-        let entry = |i: usize| {
-            let (r, c) = (i / columns, i % columns);
-            (0..depth).map(|k| a[r * depth + k] * b[k * columns + c]).sum()
-        };
-        (0..rows * columns).map(entry).collect()
-    }
-
-    /// Both kernels on one instruction set, on shapes with all kinds of remainders.
-    fn check<T: Real, S: Simd>(simd: S, tolerance: f64) {
-        for (rows, depth) in [(1, 1), (5, 16), (6, 17), (7, 33), (8, 300), (13, 520), (23, 9)] {
-            let columns = 13;
-            let (a, a_lines) = matrix::<T>(1, rows, depth);
-            let (b, b_lines) = matrix::<T>(2, depth, columns);
-            let expected = naive(&a, &b, rows, depth, columns);
-            let mut c = vec![Line([T::ONE; LANES]); rows];
-            let sink = Sink::Set(&mut c);
-            let b = &b_lines[..];
-            MultiplyPanel { a: &a_lines, stride: rows, b, next: b, sink }.with_simd(simd);
-            for (i, expected) in expected.iter().enumerate() {
-                let found = c[i / columns].0[i % columns].to_f64();
-                let allowed = tolerance * (depth as f64).sqrt() * 4.0;
-                assert!((found - expected).abs() < allowed, "{rows} {depth}: {found} {expected}");
-            }
-            check_gradient::<T, S>(simd, rows, depth.min(LANES), columns, tolerance);
-        }
-        super::strassen::tests::check_gradient::<T, S>(simd, tolerance);
-        check_sinks::<T, S>(simd, tolerance);
-    }
-
-    /// Where a product of two blocks of depth goes, against [`Sink::Set`].
-    fn check_sinks<T: Real, S: Simd>(simd: S, tolerance: f64) {
-        let (rows, depth) = (13, 300);
-        let (a, b) = (matrix::<T>(1, rows, depth).1, matrix::<T>(2, depth, LANES).1);
-        let [c, d, e] = [5, 6, 7].map(|seed| matrix::<T>(seed, rows, LANES).1);
-        macro_rules! run {
-            ($sink:expr) => {
-                MultiplyPanel { a: &a, stride: rows, b: &b, next: &[], sink: $sink }.with_simd(simd)
-            };
-        }
-        let mut product = c.clone();
-        run!(Sink::Set(&mut product));
-        let same = |found: &[Line<T>], base: Option<&[Line<T>]>| {
-            for (i, found) in found.iter().enumerate() {
-                for l in 0..LANES {
-                    let base = base.map_or(0.0, |base| base[i].0[l].to_f64());
-                    let expected = base + product[i].0[l].to_f64();
-                    let error = (found.0[l].to_f64() - expected).abs();
-                    assert!(error < 100.0 * tolerance, "row {i}, column {l}: {error}");
-                }
-            }
-        };
-        let (mut x, mut y) = (c.clone(), d.clone());
-        run!(Sink::Add(&mut x));
-        same(&x, Some(&c));
-        run!(Sink::SetBoth([&mut x, &mut y]));
-        same(&x, None);
-        same(&y, None);
-        (x, y) = (c.clone(), d.clone());
-        run!(Sink::AddBoth([&mut x, &mut y]));
-        same(&x, Some(&c));
-        same(&y, Some(&d));
-        run!(Sink::Onto { base: &e, to: &mut x });
-        same(&x, Some(&e));
-        y.clone_from(&d);
-        run!(Sink::OntoAndAdd { base: &e, to: &mut x, also: &mut y });
-        same(&x, Some(&e));
-        same(&y, Some(&d));
-    }
-
-    fn check_gradient<T: Real, S: Simd>(
-        simd: S,
-        rows: usize,
-        inputs: usize,
-        columns: usize,
-        tolerance: f64,
-    ) {
-        let (h, h_lines) = matrix::<T>(3, rows, inputs);
-        let (z, z_lines) = matrix::<T>(4, rows, columns);
-        let transposed: Vec<f64> =
-            (0..inputs * rows).map(|i| h[i % rows * inputs + i / rows]).collect();
-        let product = naive(&transposed, &z, inputs, rows, columns);
-        for fresh in [true, false] {
-            let mut g = vec![T::ONE; inputs * columns];
-            weight_gradient::run(simd, &h_lines, &z_lines, &mut g, columns, fresh);
-            for (found, product) in g.iter().zip(&product) {
-                let expected = if fresh { *product } else { 1.0 + product };
-                let allowed = tolerance * (rows as f64).sqrt() * 4.0;
-                assert!((found.to_f64() - expected).abs() < allowed, "{found:?} {expected}");
-            }
-        }
-    }
-
-    #[test]
-    fn kernels_agree_with_the_definition_without_vectors() {
-        check::<f32, _>(pulp::Scalar, 1e-6);
-        check::<f64, _>(pulp::Scalar, 1e-14);
-    }
-
-    /// Software vectors of 16, 8, 4 and 2 numbers go through the tiles of AVX-512, AVX2 and NEON;
-    /// each number once, since they take minutes to compile.
-    #[test]
-    fn kernels_agree_with_the_definition_for_every_register_width() {
-        check::<f32, _>(pulp::Scalar512b, 1e-6);
-        check::<f32, _>(pulp::Scalar256b, 1e-6);
-        check::<f32, _>(pulp::Scalar128b, 1e-6);
-        check::<f64, _>(pulp::Scalar128b, 1e-14);
-    }
-
-    struct Detected;
-
-    impl WithSimd for Detected {
-        type Output = ();
-
-        fn with_simd<S: Simd>(self, simd: S) {
-            check::<f32, S>(simd, 1e-6);
-            check::<f64, S>(simd, 1e-14);
-        }
-    }
-
-    #[test]
-    fn kernels_agree_with_the_definition_on_this_machine() {
-        pulp::Arch::new().dispatch(Detected);
     }
 }

@@ -24,29 +24,31 @@ use crate::nn::real::Real;
 
 /// Two ranges of rows of equal length that form the halves of a product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RowPair {
+pub struct RowPair {
     /// The first row of the first half.
-    pub(crate) first: usize,
+    pub first: usize,
     /// The first row of the second half.
-    pub(crate) second: usize,
+    pub second: usize,
     /// Rows of a half.
-    pub(crate) rows: usize,
+    pub rows: usize,
 }
 
 /// A matrix of rows by panels, its halves, and the four sums of its quadrants.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Quadrants<'a, T> {
+pub struct Quadrants<'a, T> {
     /// The matrix, `stride` lines a panel.
-    pub(crate) lines: &'a [Line<T>],
-    pub(crate) stride: usize,
+    pub lines: &'a [Line<T>],
+    /// Lines of a panel.
+    pub stride: usize,
     /// Panels of a half of the columns.
-    pub(crate) half: usize,
+    pub half: usize,
     /// The panel that the second half of the columns starts with: `half`, or more if these are some
     /// panels of each half of a wider matrix.
-    pub(crate) second: usize,
-    pub(crate) pair: RowPair,
+    pub second: usize,
+    /// The rows of the halves.
+    pub pair: RowPair,
     /// s1 … s4, each by panels of `pair.rows` lines.
-    pub(crate) sums: &'a [Line<T>],
+    pub sums: &'a [Line<T>],
 }
 
 impl<'a, T: Real> Quadrants<'a, T> {
@@ -123,13 +125,13 @@ impl<T: Real> WithSimd for QuadrantSums<'_, T> {
 
 /// Two panels of weights, the second half the columns further, with the sums of their quadrants.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct WeightPanels<'a, T> {
+pub struct WeightPanels<'a, T> {
     /// b11 above b21, a line per unit of depth.
-    pub(crate) first: &'a [Line<T>],
+    pub first: &'a [Line<T>],
     /// b12 above b22.
-    pub(crate) second: &'a [Line<T>],
+    pub second: &'a [Line<T>],
     /// t1, t2, t3 and −t4.
-    pub(crate) sums: &'a [Line<T>],
+    pub sums: &'a [Line<T>],
 }
 
 /// Writes t1, t2, t3 and −t4 of two panels.
@@ -172,11 +174,11 @@ impl<T: Real> WithSimd for WeightSums<'_, T> {
 }
 
 /// Products of quadrants in one level of Strassen–Winograd.
-pub(crate) const PRODUCTS: usize = 7;
+pub const PRODUCTS: usize = 7;
 
 impl<'a, T: Real> WeightPanels<'a, T> {
     /// The right operand of product `step`.
-    pub(crate) fn operand(&self, step: usize) -> &'a [Line<T>] {
+    pub fn operand(&self, step: usize) -> &'a [Line<T>] {
         let depth = self.first.len() / 2;
         let sum = |which: usize| &self.sums[(which - 1) * depth..which * depth];
         match step {
@@ -226,7 +228,7 @@ pub(crate) fn multiply_step<T: Real>(
 }
 
 /// Panels of z whose quadrants and sums stay in the second-level cache while h passes by.
-const GROUP: usize = 4;
+pub const GROUP: usize = 4;
 
 /// `g ← [g] + Σ_r h[r, ·]·z[r, ·]` over the paired rows, for the row-major gradient: its rows for
 /// the first half of the columns of h, and those for the second.
@@ -242,6 +244,7 @@ const GROUP: usize = 4;
 /// ```
 ///
 /// where s are the sums of the quadrants h21, h11, h22, h12 in this order, and z̃ those of z.
+#[inline(never)]
 pub(crate) fn add_strassen_gradient<T: Real>(
     h: Quadrants<'_, T>,
     z: Quadrants<'_, T>,
@@ -251,11 +254,17 @@ pub(crate) fn add_strassen_gradient<T: Real>(
     pulp::Arch::new().dispatch(StrassenGradient { h, z, g, fresh });
 }
 
-struct StrassenGradient<'a, T> {
-    h: Quadrants<'a, T>,
-    z: Quadrants<'a, T>,
-    g: [&'a mut [T]; 2],
-    fresh: bool,
+/// The arguments of [`add_strassen_gradient`].
+#[derive(Debug)]
+pub struct StrassenGradient<'a, T> {
+    /// The inputs.
+    pub h: Quadrants<'a, T>,
+    /// The cotangents.
+    pub z: Quadrants<'a, T>,
+    /// The gradient's rows for the first half of the columns of h, and for the second.
+    pub g: [&'a mut [T]; 2],
+    /// Whether the gradient is overwritten.
+    pub fresh: bool,
 }
 
 impl<T: Real> WithSimd for StrassenGradient<'_, T> {
@@ -362,113 +371,6 @@ impl<T: Real, const STEP: usize> TakeRow<T> for CombinedRows<'_, T, STEP> {
         if matches!(STEP, 1 | 4 | 5 | 6) {
             let Some(g) = self.g[row * self.row_len..].first_chunk_mut() else { unreachable!() };
             add_line(simd, g, &sum, self.fresh);
-        }
-    }
-}
-
-#[cfg(test)]
-pub(super) mod tests {
-    use super::super::panels;
-    use super::super::tests::{matrix, naive};
-    use super::*;
-
-    /// Rows of the tests' matrices; some before, between and after the paired ones.
-    const ROWS: usize = 60;
-    const PAIR: RowPair = RowPair { first: 3, second: 31, rows: 26 };
-
-    /// The numbers of the paired rows, first half above second.
-    fn paired(flat: &[f64], columns: usize) -> Vec<f64> {
-        let rows = (PAIR.first..PAIR.first + PAIR.rows).chain(PAIR.second..PAIR.second + PAIR.rows);
-        rows.flat_map(|r| &flat[r * columns..(r + 1) * columns]).copied().collect()
-    }
-
-    /// The sums of a matrix's quadrants in the order given by their row and column halves.
-    fn sums<T: Real>(lines: &[Line<T>], columns: usize, order: [[usize; 2]; 4]) -> Vec<Line<T>> {
-        let half = panels(columns) / 2;
-        let mut sums = vec![Line::ZERO; 4 * half * PAIR.rows];
-        let first = [PAIR.first, PAIR.second];
-        let quadrant = |[row, column]: [usize; 2]| &lines[column * half * ROWS + first[row]..];
-        quadrant_sums(order.map(quadrant), ROWS, PAIR.rows, &mut sums);
-        sums
-    }
-
-    fn quadrants<'a, T: Real>(
-        lines: &'a [Line<T>],
-        columns: usize,
-        sums: &'a [Line<T>],
-    ) -> Quadrants<'a, T> {
-        let half = panels(columns) / 2;
-        Quadrants { lines, stride: ROWS, half, second: half, pair: PAIR, sums }
-    }
-
-    const IN_ROWS: [[usize; 2]; 4] = [[0, 0], [0, 1], [1, 0], [1, 1]];
-    const TRANSPOSED: [[usize; 2]; 4] = [[1, 0], [0, 0], [1, 1], [0, 1]];
-
-    fn check_product<T: Real>(tolerance: f64) {
-        let (depth, columns) = (2 * LANES * 9, 2 * LANES * 3);
-        let (a, a_lines) = matrix::<T>(1, ROWS, depth);
-        let (b, b_lines) = matrix::<T>(2, depth, columns);
-        let a_sums = sums(&a_lines, depth, IN_ROWS);
-        let left = quadrants(&a_lines, depth, &a_sums);
-        let expected = naive(&paired(&a, depth), &b, 2 * PAIR.rows, depth, columns);
-        let half = panels(columns) / 2;
-        for panel in 0..half {
-            let part = |panel: usize| &b_lines[panel * depth..(panel + 1) * depth];
-            let (first, second) = (part(panel), part(panel + half));
-            let mut b_sums = vec![Line::ZERO; 2 * depth];
-            weight_sums(first, second, &mut b_sums);
-            let right = WeightPanels { first, second, sums: &b_sums };
-            let [mut c11, mut c12, mut c21, mut c22] =
-                [(); 4].map(|()| vec![Line([T::ONE; LANES]); PAIR.rows]);
-            for step in 0..PRODUCTS {
-                multiply_step(step, left, right, &[], [&mut c11, &mut c12, &mut c21, &mut c22]);
-            }
-            for (row, column, c) in [(0, 0, c11), (0, 1, c12), (1, 0, c21), (1, 1, c22)] {
-                for r in 0..PAIR.rows {
-                    for l in 0..LANES {
-                        let at = (row * PAIR.rows + r) * columns;
-                        let expected = expected[at + (panel + column * half) * LANES + l];
-                        let error = (c[r].0[l].to_f64() - expected).abs();
-                        assert!(error < tolerance, "quadrant {row}{column}, row {r}: {error}");
-                    }
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn strassen_winograd_gives_the_product() {
-        // Sums of 288 products of normal numbers: of size 17, a few roundings of partial sums.
-        check_product::<f32>(2e-4);
-        check_product::<f64>(4e-13);
-    }
-
-    /// The gradient on one instruction set.
-    pub(in super::super) fn check_gradient<T: Real, S: Simd>(simd: S, tolerance: f64) {
-        // More panels of z than a group, and not a multiple of it.
-        let (inputs, outputs) = (2 * LANES * 2, 2 * LANES * (GROUP + 1));
-        let (h, h_lines) = matrix::<T>(3, ROWS, inputs);
-        let (z, z_lines) = matrix::<T>(4, ROWS, outputs);
-        let h_sums = sums(&h_lines, inputs, TRANSPOSED);
-        let z_sums = sums(&z_lines, outputs, IN_ROWS);
-        let (h, z) = (paired(&h, inputs), paired(&z, outputs));
-        let rows = 2 * PAIR.rows;
-        let turned: Vec<f64> =
-            (0..inputs * rows).map(|i| h[i % rows * inputs + i / rows]).collect();
-        let product = naive(&turned, &z, inputs, rows, outputs);
-        for fresh in [true, false] {
-            let mut g = vec![T::ONE; inputs * outputs];
-            let task = StrassenGradient {
-                h: quadrants(&h_lines, inputs, &h_sums),
-                z: quadrants(&z_lines, outputs, &z_sums),
-                g: g.split_at_mut(inputs / 2 * outputs).into(),
-                fresh,
-            };
-            task.with_simd(simd);
-            for (found, product) in g.iter().zip(&product) {
-                let error = found.to_f64() - product - if fresh { 0.0 } else { 1.0 };
-                assert!(error.abs() < 200.0 * tolerance, "{error}");
-            }
         }
     }
 }

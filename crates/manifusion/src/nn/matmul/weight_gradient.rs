@@ -9,6 +9,7 @@ use crate::nn::real::Real;
 /// entries of the row-major gradient `g` of row length `row_len`.
 ///
 /// `fresh` overwrites instead of adding. Columns of z beyond the gradient's are ignored.
+#[inline(never)]
 pub(crate) fn add_weight_gradient<T: Real>(
     h: &[Line<T>],
     z: &[Line<T>],
@@ -21,13 +22,21 @@ pub(crate) fn add_weight_gradient<T: Real>(
     pulp::Arch::new().dispatch(WeightGradient { h, z, g, row_len, column, fresh });
 }
 
-struct WeightGradient<'a, T> {
-    h: &'a [Line<T>],
-    z: &'a [Line<T>],
-    g: &'a mut [T],
-    row_len: usize,
-    column: usize,
-    fresh: bool,
+/// The arguments of [`add_weight_gradient`].
+#[derive(Debug)]
+pub struct WeightGradient<'a, T> {
+    /// A panel of the inputs.
+    pub h: &'a [Line<T>],
+    /// A panel of the cotangents.
+    pub z: &'a [Line<T>],
+    /// The gradient, row-major.
+    pub g: &'a mut [T],
+    /// Entries of its row.
+    pub row_len: usize,
+    /// The first column that is written.
+    pub column: usize,
+    /// Whether the gradient is overwritten.
+    pub fresh: bool,
 }
 
 impl<T: Real> WithSimd for WeightGradient<'_, T> {
@@ -95,18 +104,41 @@ pub(super) fn product<S: Simd, T: Real>(
 ) {
     match const { registers::<T, S>() } {
         1 => {
-            rows::<S, T, 8, 0, 1>(simd, h, z, take);
-            rows::<S, T, 8, 8, 1>(simd, h, z, take);
+            rows::<S, T, 8, 1>(simd, 0, h, z, take);
+            rows::<S, T, 8, 1>(simd, 8, h, z, take);
         }
         // 16 = 6 + 5 + 5: at least ten accumulators in each, enough to hide the latency.
         2 => {
-            rows::<S, T, 6, 0, 2>(simd, h, z, take);
-            rows::<S, T, 5, 6, 2>(simd, h, z, take);
-            rows::<S, T, 5, 11, 2>(simd, h, z, take);
+            rows::<S, T, 6, 2>(simd, 0, h, z, take);
+            rows::<S, T, 5, 2>(simd, 6, h, z, take);
+            rows::<S, T, 5, 2>(simd, 11, h, z, take);
         }
         4 => quarters::<S, T, 4>(simd, h, z, take),
         8 => quarters::<S, T, 8>(simd, h, z, take),
-        _ => quarters::<S, T, 16>(simd, h, z, take),
+        // Without vectors the code of a product is long: it is there once, whatever becomes of it.
+        _ => {
+            let tile = product_in_memory(simd, h, z);
+            for (row, line) in tile.iter().enumerate() {
+                let Some(sum) = T::vectors::<S>(&line.0).first_chunk::<LANES>() else {
+                    unreachable!()
+                };
+                take.take(simd, row, sum);
+            }
+        }
+    }
+}
+
+#[inline(never)]
+fn product_in_memory<S: Simd, T: Real>(simd: S, h: &[Line<T>], z: &[Line<T>]) -> [Line<T>; LANES] {
+    let mut tile = [Line::ZERO; LANES];
+    quarters::<S, T, LANES>(simd, h, z, &mut tile);
+    tile
+}
+
+impl<T: Real> TakeRow<T> for [Line<T>; LANES] {
+    #[inline(always)]
+    fn take<S: Simd, const V: usize>(&mut self, _simd: S, row: usize, sum: &[T::Vector<S>; V]) {
+        T::vectors_mut::<S>(&mut self[row].0).copy_from_slice(sum);
     }
 }
 
@@ -117,16 +149,16 @@ fn quarters<S: Simd, T: Real, const V: usize>(
     z: &[Line<T>],
     take: &mut impl TakeRow<T>,
 ) {
-    rows::<S, T, 4, 0, V>(simd, h, z, take);
-    rows::<S, T, 4, 4, V>(simd, h, z, take);
-    rows::<S, T, 4, 8, V>(simd, h, z, take);
-    rows::<S, T, 4, 12, V>(simd, h, z, take);
+    for first in (0..LANES).step_by(4) {
+        rows::<S, T, 4, V>(simd, first, h, z, take);
+    }
 }
 
-/// Rows `K0..K0 + MR` of the product.
+/// Rows `first..first + MR` of the product.
 #[inline(always)]
-fn rows<S: Simd, T: Real, const MR: usize, const K0: usize, const V: usize>(
+fn rows<S: Simd, T: Real, const MR: usize, const V: usize>(
     simd: S,
+    first: usize,
     h: &[Line<T>],
     z: &[Line<T>],
     take: &mut impl TakeRow<T>,
@@ -135,28 +167,29 @@ fn rows<S: Simd, T: Real, const MR: usize, const K0: usize, const V: usize>(
     let ((h, last_h), (z, last_z)) = (h.as_chunks::<UNROLL>(), z.as_chunks::<UNROLL>());
     for (h, z) in h.iter().zip(z) {
         for r in 0..UNROLL {
-            rank_one::<S, T, MR, K0, V>(simd, &h[r], &z[r], &mut sum);
+            rank_one::<S, T, MR, V>(simd, first, &h[r], &z[r], &mut sum);
         }
     }
     for (h, z) in last_h.iter().zip(last_z) {
-        rank_one::<S, T, MR, K0, V>(simd, h, z, &mut sum);
+        rank_one::<S, T, MR, V>(simd, first, h, z, &mut sum);
     }
     for i in 0..MR {
-        take.take(simd, K0 + i, &sum[i]);
+        take.take(simd, first + i, &sum[i]);
     }
 }
 
-/// `sum ← sum + h[K0..]ᵀ·z` of one row.
+/// `sum ← sum + h[first..]ᵀ·z` of one row.
 #[inline(always)]
-fn rank_one<S: Simd, T: Real, const MR: usize, const K0: usize, const V: usize>(
+fn rank_one<S: Simd, T: Real, const MR: usize, const V: usize>(
     simd: S,
+    first: usize,
     h: &Line<T>,
     z: &Line<T>,
     sum: &mut [[T::Vector<S>; V]; MR],
 ) {
     let z = T::vectors::<S>(&z.0);
     for i in 0..MR {
-        let broadcast = T::splat(simd, h.0[K0 + i]);
+        let broadcast = T::splat(simd, h.0[first + i]);
         for v in 0..V {
             sum[i][v] = T::mul_add(simd, broadcast, z[v], sum[i][v]);
         }
@@ -170,17 +203,4 @@ pub(crate) fn add_columns<T: Real>(sum: &mut Line<T>, z: &[Line<T>]) {
             *sum += *z;
         }
     }
-}
-
-/// One panel on a given instruction set.
-#[cfg(test)]
-pub(super) fn run<T: Real, S: Simd>(
-    simd: S,
-    h: &[Line<T>],
-    z: &[Line<T>],
-    g: &mut [T],
-    row_len: usize,
-    fresh: bool,
-) {
-    WeightGradient { h, z, g, row_len, column: 0, fresh }.with_simd(simd);
 }
