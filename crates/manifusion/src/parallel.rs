@@ -31,12 +31,15 @@ where
     for_each_chunk_of(data, width, rows_per_chunk, &work)
 }
 
+/// What is done with a chunk of rows, whose first row is given.
+type Work<'a> = dyn Fn(usize, &mut [f64]) -> Result<(), SolveError> + Sync + 'a;
+
 /// Compiled once, and not for every loop.
 fn for_each_chunk_of(
     data: &mut [f64],
     width: usize,
     rows_per_chunk: usize,
-    work: &(dyn Fn(usize, &mut [f64]) -> Result<(), SolveError> + Sync),
+    work: &Work<'_>,
 ) -> Result<(), SolveError> {
     let watch = Watch::take();
     watch.begin((data.len() / width) as u64);

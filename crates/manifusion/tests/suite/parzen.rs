@@ -223,6 +223,9 @@ fn stretched_data_want_stretched_kernels() {
     assert!(stretched < round - 0.3, "{stretched} {round}");
 }
 
+/// A change to an array.
+type Change<'a> = &'a dyn Fn(&mut Vec<f64>);
+
 #[test]
 fn windows_are_kept_bit_by_bit_and_damaged_ones_refused() {
     let points = Points::synthetic("torus-mixture", 60, 1).unwrap();
@@ -237,12 +240,12 @@ fn windows_are_kept_bit_by_bit_and_damaged_ones_refused() {
     let x = points.rows();
     assert_eq!(windows.log_density(x).unwrap(), again.log_density(x).unwrap());
     assert_eq!(windows.sample(30, 4).unwrap(), again.sample(30, 4).unwrap());
-    let damaged = |name: &str, change: &dyn Fn(&mut Vec<f64>)| {
+    let damaged = |name: &str, change: Change<'_>| {
         let mut tensors = tensors.clone();
         change(tensors.get_mut(name).unwrap());
         open(&tensors).unwrap_err().to_string()
     };
-    let cases: [(&str, &dyn Fn(&mut Vec<f64>), &str); 5] = [
+    let cases: [(&str, Change<'_>, &str); 5] = [
         ("axes", &|a| a.truncate(3), "the array 'axes' has 3 numbers instead of"),
         ("squares", &|a| a[0] = -1.0, "squares has -1; none may be negative"),
         ("weights", &|a| a[0] += 0.5, "instead of 1"),
