@@ -337,8 +337,11 @@ pub fn symmetric_eigen(a: &mut [f64], n: usize, axes: &mut [f64], values: &mut [
     }
     // Convergence is quadratic: a handful of sweeps, and the rest for what is not finite.
     for _ in 0..30 {
-        let diagonal: f64 = (0..n).map(|p| a[p * (n + 1)].powi(2)).sum();
-        if !(dot(a, a) - diagonal > 1e-28 * diagonal) {
+        let (mut diagonal, mut off) = (0.0, 0.0);
+        for (at, entry) in a.iter().enumerate() {
+            *if at % (n + 1) == 0 { &mut diagonal } else { &mut off } += entry * entry;
+        }
+        if !(off > 1e-30 * diagonal) {
             break;
         }
         for p in 0..n {

@@ -189,7 +189,7 @@ fn methods_share_split_and_mixture_and_a_stack_tells_its_members() {
     assert_eq!(stack["kernel_nll"], kernel["nll"]);
     let members = stack["members"].as_array().unwrap();
     let methods: Vec<&str> = members.iter().map(|m| m["method"].as_str().unwrap()).collect();
-    assert_eq!(methods, ["rdm", "rdm", "kernel"]);
+    assert_eq!(methods, ["rdm", "rdm", "parzen"]);
     let weights: f64 = members.iter().map(|m| m["weight"].as_f64().unwrap()).sum();
     assert!((weights - 1.0).abs() < 1e-9);
     assert!(members[0]["nll"] != members[1]["nll"]);

@@ -80,8 +80,8 @@ impl KernelMixture {
         Ok((out, nll))
     }
 
-    /// Logarithms of the weighted leave-one-out densities of the prior and of every bandwidth at the
-    /// judges.
+    /// Logarithms of the weighted leave-one-out densities of the prior and of every bandwidth at
+    /// the judges.
     fn leave_one_out_terms(
         &self,
         heat: &Heat,

@@ -1,6 +1,6 @@
-//! `stack`: a weighted sum of a few networks and the mixture of Parzen windows, Σ w_k p_k. Still a density of
-//! mass one with an exact likelihood; its members err in different places, so that it is better
-//! than any of them.
+//! `stack`: a weighted sum of a few networks and the mixture of Parzen windows, Σ w_k p_k. Still a
+//! density of mass one with an exact likelihood; its members err in different places, so that it is
+//! better than any of them.
 
 mod fitted;
 mod run;

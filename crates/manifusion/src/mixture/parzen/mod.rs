@@ -2,11 +2,11 @@
 //! with the covariance of its nearest neighbours.
 //!
 //! p(x) = w₀ p_K(x) + Σ_c w_c (1/n) Σ_i N(log_{x_i} x; 0, Σ_ic)/|det d exp_{x_i}|, in normal
-//! coordinates around x_i, with the mixture p_K of heat kernels on the same centres. A component c is
-//! a number of neighbours k and a scale h: Σ_ic = h² S_ik + ε²I with the second moments S_ik of the k
-//! nearest neighbours' coordinates. Where data are close to curves or surfaces, or coordinates depend
-//! on each other, such kernels are far better than round ones. Weights maximise the leave-one-out
-//! likelihood, where a point is left out of its neighbours' covariances too.
+//! coordinates around x_i, with the mixture p_K of heat kernels on the same centres. A component c
+//! is a number of neighbours k and a scale h: Σ_ic = h² S_ik + ε²I with the second moments S_ik of
+//! the k nearest neighbours' coordinates. Where data are close to curves or surfaces, or
+//! coordinates depend on each other, such kernels are far better than round ones. Weights maximise
+//! the leave-one-out likelihood, where a point is left out of its neighbours' covariances too.
 
 mod charts;
 mod kernels;
