@@ -162,7 +162,7 @@ pub struct Quadrature {
     pub times: Vec<f64>,
     /// Their weights: ∫ f ds ≈ Σ w f(s).
     weights: Vec<f64>,
-    /// E[ℓ] and E[ℓ²] at the nodes.
+    /// E ℓ and E ℓ² at the nodes.
     pub moments: Vec<[f64; 2]>,
 }
 
@@ -181,17 +181,17 @@ impl Quadrature {
         nodes.map(|((s, weight), moments)| weight * value(*s, *moments)).sum()
     }
 
-    /// ∫ E[ℓ] ds.
+    /// ∫ E ℓ ds.
     pub fn loss(&self) -> f64 {
         self.integral(|_, [first, _]| first)
     }
 
-    /// ∫ E[ℓ²]/q ds − (∫ E[ℓ] ds)².
+    /// ∫ E ℓ²/q ds − (∫ E ℓ ds)².
     pub fn variance(&self, q: &dyn Proposal) -> f64 {
         self.integral(|s, [_, second]| second / q.log_density(s).exp()) - self.loss().powi(2)
     }
 
-    /// The same for q ∝ √E[ℓ²], which has the least.
+    /// The same for q ∝ √(E ℓ²), which has the least.
     pub fn least(&self) -> f64 {
         self.integral(|_, [_, second]| second.sqrt()).powi(2) - self.loss().powi(2)
     }

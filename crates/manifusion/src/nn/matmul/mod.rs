@@ -217,7 +217,7 @@ fn onto<S: Simd, T: Real, const MR: usize, const V: usize>(
     }
 }
 
-/// The arguments of [`multiply_into`].
+/// The arguments of `multiply_into`.
 #[derive(Debug)]
 pub struct MultiplyPanel<'a, T> {
     /// Rows × depth, by panels.

@@ -254,7 +254,7 @@ pub(crate) fn add_strassen_gradient<T: Real>(
     pulp::Arch::new().dispatch(StrassenGradient { h, z, g, fresh });
 }
 
-/// The arguments of [`add_strassen_gradient`].
+/// The arguments of `add_strassen_gradient`.
 #[derive(Debug)]
 pub struct StrassenGradient<'a, T> {
     /// The inputs.

@@ -22,7 +22,7 @@ pub(crate) fn add_weight_gradient<T: Real>(
     pulp::Arch::new().dispatch(WeightGradient { h, z, g, row_len, column, fresh });
 }
 
-/// The arguments of [`add_weight_gradient`].
+/// The arguments of `add_weight_gradient`.
 #[derive(Debug)]
 pub struct WeightGradient<'a, T> {
     /// A panel of the inputs.
