@@ -12,12 +12,20 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import manifusion
-from manifusion import FlowMatching, KernelMixture, MixtureVMF, RiemannianDiffusion, Stack
+from manifusion import (
+    FlowMatching,
+    KernelMixture,
+    MixtureVMF,
+    ParzenWindows,
+    RiemannianDiffusion,
+    Stack,
+)
 
 
 # On R^d, because the checks make data of any width that lie on no other manifold.
 CHECKED = [
     KernelMixture("euclidean"),
+    ParzenWindows("euclidean"),
     RiemannianDiffusion("euclidean", steps=2),
     FlowMatching("euclidean", steps=2),
     Stack("euclidean", steps=2, settings={"members": 1}),
