@@ -24,7 +24,7 @@ settings! {
     /// Manifold Parzen windows.
     "": ParzenSettings, Parzen {
         /// The least standard deviation of a kernel in any direction; by default the smallest
-        /// bandwidth of the kernel mixture.
+        /// bandwidth of the kernel mixture, as far as kernels of mass one can be so wide.
         floor: f64,
     }
 }
@@ -102,9 +102,11 @@ pub(super) fn fit_windows(
     mixture: Arc<KernelMixture>,
     floor: Option<f64>,
 ) -> Result<ParzenMixture, FitError> {
-    let smallest = mixture.bandwidths().last().copied().unwrap_or(1.0);
-    let options =
-        ParzenOptions { floor: floor.unwrap_or(smallest), judges: JUDGES, seed: task.seed };
+    let Geometry { manifold, prior } = &task.geometry;
+    let widest = ParzenMixture::widest(manifold.as_ref(), prior.as_ref())?;
+    // Of data without detail every bandwidth is large.
+    let usual = mixture.bandwidths().last().map_or(widest, |smallest| smallest.min(widest));
+    let options = ParzenOptions { floor: floor.unwrap_or(usual), judges: JUDGES, seed: task.seed };
     Ok(task.watch.stage("Parzen windows", || ParzenMixture::fit(mixture, &options))?)
 }
 

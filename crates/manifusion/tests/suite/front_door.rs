@@ -288,6 +288,15 @@ fn networks_of_a_stack_alternate_their_smoothing() {
     assert!(open == half);
     let equal: Vec<bool> = half.iter().zip(&same).map(|(a, b)| a == b).collect();
     assert_eq!(equal, [true, false, true]);
+    // Folders of before it was a setting.
+    let net = NetChoices { width: Some(16), depth: Some(1), ..NetChoices::default() };
+    let stack = fit(&points, Stack { net, ..Stack::default() }.members(2).steps(5)).unwrap();
+    let mut settings = stack.settings().unwrap();
+    settings.as_object_mut().unwrap().remove("smoothing_ratio").unwrap();
+    let geometry = Geometry::of(points.manifold()).unwrap();
+    let method = manifusion::methods::method("stack").unwrap();
+    let again = method.load(&geometry, &settings, &stack.files().unwrap()).unwrap();
+    assert_eq!(again.settings().unwrap(), stack.settings().unwrap());
     let wrong = Stack { smoothing_ratio: Some(-1.0), ..Stack::default() };
     assert_eq!(
         fit(&points, wrong).unwrap_err().to_string(),

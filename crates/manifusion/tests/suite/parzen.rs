@@ -8,6 +8,7 @@ use nalgebra::{DMatrix, DVector};
 use crate::common::mean_se;
 use manifusion::check::sample_points;
 use manifusion::density::Density;
+use manifusion::fit::fit;
 use manifusion::linalg::log_sum_exp;
 use manifusion::manifold::{Geodesics, Manifold, parse};
 use manifusion::mass::total_mass;
@@ -261,12 +262,83 @@ fn windows_are_kept_bit_by_bit_and_damaged_ones_refused() {
     assert!(open(&tensors).unwrap_err().to_string().contains("the array 'axes' is missing"));
 }
 
-/// Repeated points have neighbours at no distance: the floor is what is left.
+/// Repeated points have neighbours at no distance: the floor is what is left, in closed form.
 #[test]
 fn repeated_points_are_as_wide_as_the_floor() {
     let place = [0.6, 0.0, 0.8].repeat(12);
-    let windows = windows("sphere:2", &place, 0.01);
-    let at = windows.log_density(Rows::new(&place[..3], 3).unwrap()).unwrap()[0];
-    // Not above the peak of a normal of that width, nor of the finest round kernel (3e-4).
-    assert!(at.is_finite() && at < -(std::f64::consts::TAU * 3e-4f64.powi(2)).ln() + 1e-9, "{at}");
+    // Narrower than the finest round kernel, so that the windows have most of the weight.
+    let windows = windows("sphere:2", &place, 1e-4);
+    assert!(windows.round_weight() < 0.5);
+    let here = Rows::new(&place[..3], 3).unwrap();
+    let round = windows.round().log_density(here).unwrap()[0];
+    let normal = 1.0 / (std::f64::consts::TAU * 1e-8);
+    let w0 = windows.round_weight();
+    let expected = (w0 * round.exp() + (1.0 - w0) * normal).ln();
+    let found = windows.log_density(here).unwrap()[0];
+    assert!((found - expected).abs() < 1e-9, "{found} {expected}");
+}
+
+/// The widest windows that there can be have mass one in any dimension: by quadrature in the angle
+/// from the place that all of them are around.
+#[test]
+fn the_widest_windows_have_mass_one() {
+    use std::f64::consts::PI;
+    for d in [2usize, 3, 10, 30] {
+        let mut place = vec![0.0; d + 1];
+        place[0] = 1.0;
+        let spec = format!("sphere:{d}");
+        let wide = windows(&spec, &place.repeat(12), 1e-5).widened(1e6).unwrap();
+        assert!(wide.round_weight() < 0.5, "{spec}");
+        let nodes = 4000;
+        let angles: Vec<f64> = (0..nodes).map(|i| PI * (i as f64 + 0.5) / nodes as f64).collect();
+        let at = |angle: &f64| {
+            let mut x = vec![0.0; d + 1];
+            (x[0], x[1]) = (angle.cos(), angle.sin());
+            x
+        };
+        let points: Vec<f64> = angles.iter().flat_map(at).collect();
+        let rows = Rows::new(&points, d + 1).unwrap();
+        let (all, round) =
+            (wide.log_density(rows).unwrap(), wide.round().log_density(rows).unwrap());
+        // Volumes of S^{d−1}, by V_{n+2} = V_n·2π/n from those of S⁰ and S¹.
+        let mut volume = if d % 2 == 1 { 2.0 } else { 2.0 * PI };
+        for n in (if d % 2 == 1 { 1..d } else { 2..d }).step_by(2) {
+            volume *= 2.0 * PI / n as f64;
+        }
+        // What is not the round kernels', whose mass is one.
+        let w0 = wide.round_weight();
+        let mass: f64 = (0..nodes)
+            .map(|i| (all[i].exp() - w0 * round[i].exp()) * angles[i].sin().powi(d as i32 - 1))
+            .sum::<f64>()
+            * volume
+            * PI
+            / nodes as f64;
+        // 1e-8 is lost; the quadrature sees the kernel end where its density is e^{−19} of the
+        // peak's.
+        assert!((mass / (1.0 - w0) - 1.0).abs() < 1e-6, "{spec}: {mass} of {}", 1.0 - w0);
+        // Nothing of it next to the antipode.
+        let mut antipode = place.clone();
+        antipode[0] = -1.0;
+        let there = Rows::new(&antipode, d + 1).unwrap();
+        let excess = wide.log_density(there).unwrap()[0]
+            - (w0 * wide.round().log_density(there).unwrap()[0].exp()).ln();
+        assert!(excess.abs() < 1e-9, "{spec}: {excess}");
+    }
+}
+
+#[test]
+fn windows_that_would_not_have_mass_one_are_refused() {
+    let place = [0.6, 0.0, 0.8].repeat(12);
+    let options = ParzenOptions { floor: 3.0, judges: 10, seed: 0 };
+    let found = ParzenMixture::fit(mixture("sphere:2", &place), &options).unwrap_err().to_string();
+    assert!(found.contains("least standard deviation") && found.contains('3'), "{found}");
+    // What is chosen for data without detail is narrower.
+    let manifold = parse("so:3").unwrap();
+    let flat = sample_points(manifold.as_ref(), 200, &Streams::new(1, "flat")).unwrap();
+    let windows = fit(&Points::new("so:3", flat).unwrap(), "parzen").unwrap();
+    let prior = default_prior(&manifold).unwrap();
+    let wide = windows.mass_proposal().unwrap().unwrap();
+    let mass =
+        total_mass(windows.as_ref(), Some(wide.as_ref()), prior.as_ref(), 20_000, 1).unwrap();
+    assert!((mass.value - 1.0).abs() < 4.0 * mass.se + 1e-6 && mass.se < 0.01, "{mass:?}");
 }

@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use serde_json::Value as Json;
 
 use super::fitted::FittedStack;
-use super::settings::{Stack, StackSettings};
+use super::settings::{SMOOTHING_RATIO, Stack, StackSettings};
 use super::weights::{LEAST_VALIDATION, weights};
 use super::{CHECKPOINT_FILE, MIXTURE_FILE, WINDOWS_FILE, member_seed};
 use crate::checkpoint::{pack_files, unpack_files};
@@ -35,8 +35,6 @@ const STOPPED_PART: usize = 32;
 /// Networks where neither their number nor a budget of time is given, and at most.
 const MEMBERS: usize = 2;
 const MOST_MEMBERS: usize = 8;
-/// Smoothing of every second network, where it is not given.
-const SMOOTHING_RATIO: f64 = 0.5;
 
 /// Steps that a network should have before another one is trained beside it
 /// (`docs/generalisation.md`).

@@ -10,6 +10,8 @@ use crate::methods::rdm::{
 
 /// Most networks of a stack.
 const MOST_MEMBERS: usize = 64;
+/// Smoothing of every second network, where it is not given.
+pub(super) const SMOOTHING_RATIO: f64 = 0.5;
 
 /// A stack as a user asks for it: what is left open is chosen from the data.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -114,9 +116,9 @@ impl TryFrom<Stack> for StackSettings {
     type Error = FitError;
 
     fn try_from(stored: Stack) -> Result<Self, FitError> {
-        let open = |name| FitError::Incomplete { name };
-        let members = stored.members.ok_or(open("members"))?;
-        let ratio = stored.smoothing_ratio.ok_or(open("smoothing_ratio"))?;
+        let members = stored.members.ok_or(FitError::Incomplete { name: "members" })?;
+        // The first folders of format 4 do not name it.
+        let ratio = stored.smoothing_ratio.unwrap_or(SMOOTHING_RATIO);
         Ok(Self::of(members, ratio, stored.network().try_into()?))
     }
 }

@@ -1,6 +1,8 @@
 //! Normal coordinates: where a point lies as seen from another one, along the geodesic between
 //! them and in an orthonormal frame.
 
+use std::f64::consts::{FRAC_PI_2, PI, TAU};
+
 use crate::linalg::{axpy, dot, norm, rotation_matrix, scale};
 use crate::mixture::space::{QUATERNION_SCALE, Shape, Space};
 
@@ -10,9 +12,11 @@ pub(super) struct Charts {
     pub(super) space: Space,
 }
 
+/// The angle on a sphere beyond which no kernel reaches.
+const FARTHEST: f64 = 0.95 * PI;
+
 /// An angle in [−π, π].
 fn wrapped(angle: f64) -> f64 {
-    use std::f64::consts::TAU;
     angle - TAU * (angle / TAU).round()
 }
 
@@ -32,19 +36,24 @@ impl Charts {
         self.space.dim
     }
 
-    /// Distance from a point within which no other geodesic is shorter: coordinates are one to one
-    /// there.
-    pub(super) fn reach(&self) -> f64 {
-        let reach = |shape| match shape {
-            Shape::Sphere { quotient: true, .. } => QUATERNION_SCALE * std::f64::consts::FRAC_PI_2,
-            Shape::Sphere { .. } | Shape::Circles { .. } => std::f64::consts::PI,
+    /// The largest standard deviation of a normal in these coordinates of whose mass at most 1e-8
+    /// lies where they are not one to one, or where [`Charts::chord2`] says that nothing reaches.
+    pub(super) fn widest(&self) -> f64 {
+        // Beyond √d + 4.8 standard deviations lies less than 1e-8 of a normal in d dimensions.
+        let within = |dim: usize| (dim as f64).sqrt() + 4.8;
+        let widest = |shape| match shape {
+            Shape::Sphere { dim, quotient: true } => QUATERNION_SCALE * FRAC_PI_2 / within(dim),
+            Shape::Sphere { dim, .. } => FARTHEST / within(dim),
+            // An interval for every circle, and many circles.
+            Shape::Circles { .. } => PI / 6.2,
             Shape::Flat { .. } => f64::INFINITY,
         };
-        self.space.blocks.iter().map(|block| reach(block.shape)).fold(f64::INFINITY, f64::min)
+        self.space.blocks.iter().map(|block| widest(block.shape)).fold(f64::INFINITY, f64::min)
     }
 
     /// The squared length of the straight line between two points in internal coordinates: at most
-    /// the square of their distance, and cheap.
+    /// the square of their distance, and cheap. Infinite next to the antipode on a sphere, where
+    /// coordinates end and densities in them are divided by almost nothing.
     #[inline]
     pub(super) fn chord2(&self, x: &[f64], y: &[f64]) -> f64 {
         let mut sum = 0.0;
@@ -60,6 +69,7 @@ impl Charts {
                 }
                 // Cosines and sines stand behind the angles.
                 Shape::Circles { count } => apart(&x[count..], &y[count..]),
+                Shape::Sphere { .. } if dot(x, y) < FARTHEST.cos() => return f64::INFINITY,
                 Shape::Sphere { .. } | Shape::Flat { .. } => apart(x, y),
             };
         }
@@ -83,6 +93,13 @@ impl Charts {
                     towards.extend(x.iter().zip(y).map(|(x, y)| sign * y - cos * x));
                     let sin = norm(&towards);
                     let angle = sin.atan2(cos);
+                    if sin == 0.0 && cos < 0.0 {
+                        // The antipode, for which every direction is as good.
+                        v[at..at + dim].fill(0.0);
+                        v[at] = PI;
+                        at += dim;
+                        continue;
+                    }
                     if sin > 0.0 {
                         log_volume += (dim as f64 - 1.0) * (sin / angle).ln();
                         let unit = if quotient { QUATERNION_SCALE } else { 1.0 };

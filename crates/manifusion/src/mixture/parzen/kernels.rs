@@ -11,9 +11,6 @@ use crate::rows::Rows;
 const ROUND: f64 = 0.03;
 /// Kernels end this many standard deviations beyond √d: what is cut off is below 1e-8.
 const CUT: f64 = 5.0;
-/// Standard deviations of the widest kernel within the reach of normal coordinates: beyond it lies
-/// less than 1e-8 of its mass.
-const WITHIN: f64 = 6.2;
 
 /// A number of neighbours and a scale.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -78,6 +75,7 @@ impl Shapes {
         let (mut axes, mut squares) = (Vec::new(), Vec::new());
         for both in both.chunks_exact(numbers) {
             axes.extend_from_slice(&both[..d * d]);
+            // Of finite points (the mixture has checked them): rounding may leave −1e-17 for 0.
             squares.extend(both[d * d..].iter().map(|square| square.max(0.0)));
         }
         Ok(Self { neighbours: count, axes, squares })
@@ -153,7 +151,7 @@ impl Kernels {
     ) -> Self {
         let d = charts.dim();
         let (floor2, reach) = (floor * floor, CUT + (d as f64).sqrt());
-        let most2 = (charts.reach() / WITHIN).powi(2).max(floor2);
+        let most2 = charts.widest().powi(2);
         let centres = located.len() / charts.space.width;
         let mut reach2 = vec![0.0f64; centres];
         let (mut reaches2, mut log_widths) = (Vec::new(), Vec::new());
@@ -304,7 +302,7 @@ impl Kernels {
     ) -> f64 {
         let total = neighbours as f64 + ROUND;
         // Second moments are means over one neighbour less.
-        let scale2 = component.scale2 * total / (total - 1.0).max(ROUND);
+        let scale2 = component.scale2 * total / (total - 1.0);
         let (mut square_sum, mut log_width) = (0.0, 0.0);
         for (along, square) in along.iter().zip(squares) {
             let variance = (scale2 * square + self.floor2).min(self.most2);

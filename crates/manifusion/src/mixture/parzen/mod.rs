@@ -75,6 +75,12 @@ impl ParzenMixture {
         Space::new(manifold, prior).is_ok()
     }
 
+    /// The largest standard deviation that a window can have on a manifold, for mass one in normal
+    /// coordinates; an error where there are no windows.
+    pub fn widest(manifold: &dyn Manifold, prior: &dyn Prior) -> Result<f64, SolveError> {
+        Ok(Charts { space: Space::new(manifold, prior)? }.widest())
+    }
+
     /// Fits windows on the centres of a mixture of heat kernels, two or more.
     pub fn fit(round: Arc<KernelMixture>, options: &ParzenOptions) -> Result<Self, SolveError> {
         super::options::positive_setting("least standard deviation", options.floor)?;
@@ -82,6 +88,11 @@ impl ParzenMixture {
         let (manifold, prior) = (&round.manifold, &round.prior);
         let train = Rows::new(&round.centres, manifold.ambient_dim())?;
         let charts = Charts { space: Space::new(manifold.as_ref(), prior.as_ref())? };
+        if options.floor > charts.widest() {
+            let (name, value) = ("least standard deviation", options.floor);
+            let expected = "normal kernels so wide would not have mass one on this manifold";
+            return Err(SolveError::Setting { name, value, expected });
+        }
         let located = kernels::locate(&charts, train);
         let at_most = MOST_NEIGHBOURS.min(train.len() - 1);
         let mut counts = NEIGHBOURS.map(|count| (count * charts.dim()).min(at_most)).to_vec();
