@@ -1,7 +1,7 @@
 //! The front door: points and a method in, a density out.
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use crate::error::SolveError;
@@ -117,7 +117,8 @@ impl Task {
             let (manifold, hint) = (geometry.manifold.name(), "the method does not need it");
             Err(SolveError::Unsupported { what, manifold, hint })
         };
-        Ok(Self { geometry, train, validation, seed, mixture, began, watch })
+        let windows = OnceLock::new();
+        Ok(Self { geometry, train, validation, seed, mixture, windows, began, watch })
     }
 
     /// The same for work that began earlier.

@@ -124,6 +124,8 @@ pub struct Comparison {
     pub seeds: Vec<u64>,
     /// Test points of each seed; 0 where no method has a result.
     pub test_points: Vec<usize>,
+    /// Mean over the seeds of the true density's NLL on the same test points, where it is known.
+    pub truth: Option<f64>,
     /// The methods: the best first, those that have no result last.
     pub methods: Vec<MethodRow>,
     /// Runs that were not made yet.
@@ -166,7 +168,12 @@ impl Comparison {
         let points = |number: usize| {
             all.iter().find_map(|method| method.runs[number]).map_or(0, |run| run.log_density.len())
         };
+        let true_nll =
+            |number: usize| all.iter().find_map(|method| method.runs[number]?.evaluation.true_nll);
+        let truths: Option<Vec<f64>> = (0..seeds.len()).map(true_nll).collect();
+        let mean = |values: Vec<f64>| values.iter().sum::<f64>() / values.len() as f64;
         Ok(Self {
+            truth: truths.filter(|values| !values.is_empty()).map(mean),
             dataset: any.and_then(|run| run.evaluation.dataset.clone()),
             manifold: any.map(|run| run.evaluation.manifold.clone()),
             measure: any.map(|run| run.evaluation.measure.clone()),
@@ -226,6 +233,7 @@ impl Comparison {
         parts.extend(counted(&[self.seeds.len()], "seed"));
         parts.extend(counted(&self.test_points, "test point"));
         parts.push(format!("NLL in nats per point (measure: {})", text(&self.measure)));
+        parts.extend(self.truth.map(|truth| format!("that of the truth {truth:.4}")));
         parts.extend(counted(&threads, "thread").map(|threads| format!("times with {threads}")));
         if self.runs_left > 0 {
             parts

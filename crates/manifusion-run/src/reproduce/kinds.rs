@@ -79,8 +79,8 @@ pub struct Bounds {
     pub seeds: u64,
     /// Test points.
     pub points: usize,
-    /// K of the KELBO.
-    pub paths: usize,
+    /// Each K of the KELBO.
+    pub paths: &'static [usize],
 }
 
 /// A part of a table: methods on all of its sets.

@@ -347,27 +347,27 @@ impl<'a> Reproduction<'a> {
         let wanted = bounds.methods.iter().filter(|name| methods.iter().any(|own| own == *name));
         for method in wanted {
             for seed in 0..bounds.seeds.min(self.wanted.seeds) {
-                let (run, name) = (
-                    crate::compare::run_folder(folder, method, seed),
-                    crate::compare::run_name(method, seed),
-                );
-                if kept.join(format!("{name}.json")).is_file() || self.watch.is_stopped() {
-                    continue;
-                }
-                let stored = StoredRun::open(&run)?;
-                if !stored.is_finished() {
-                    continue;
-                }
-                let options = EvaluationOptions {
-                    bound_points: bounds.points,
-                    kelbo_paths: bounds.paths,
-                    mass_points: 0,
-                    ..stored.settings().evaluate
-                };
-                let found = stored.evaluate(SplitPart::Test, &options, 0, self.watch)?;
-                if !found.stopped {
-                    (self.remark)(&format!("{}: bounds of {method}, seed {seed}", set.id));
-                    keep(&kept, &name, &found)?;
+                for paths in bounds.paths {
+                    let run = crate::compare::run_folder(folder, method, seed);
+                    let name = bounds_name(method, seed, *paths);
+                    if kept.join(format!("{name}.json")).is_file() || self.watch.is_stopped() {
+                        continue;
+                    }
+                    let stored = StoredRun::open(&run)?;
+                    if !stored.is_finished() {
+                        continue;
+                    }
+                    let options = EvaluationOptions {
+                        bound_points: bounds.points,
+                        kelbo_paths: *paths,
+                        mass_points: 0,
+                        ..stored.settings().evaluate
+                    };
+                    let found = stored.evaluate(SplitPart::Test, &options, 0, self.watch)?;
+                    if !found.stopped {
+                        (self.remark)(&format!("{}: bounds, {name}", set.id));
+                        keep(&kept, &name, &found)?;
+                    }
                 }
             }
         }
@@ -378,6 +378,11 @@ impl<'a> Reproduction<'a> {
 /// The folder of a block's bounds.
 fn bounds_id(set: &Set, variant: &Variant) -> String {
     format!("{}{}-bounds", set.id, variant.suffix)
+}
+
+/// The bounds of a run with K paths.
+fn bounds_name(method: &str, seed: u64, paths: usize) -> String {
+    format!("{}-k{paths}", crate::compare::run_name(method, seed))
 }
 
 /// A result as a small file: one line.

@@ -6,7 +6,7 @@ use std::path::Path;
 use manifusion::evaluation::Evaluation;
 
 use super::kinds::{Block, Number, Set, Table};
-use super::{TimeVariance, VarianceCurve, VariantRun, bounds_id};
+use super::{TimeVariance, VarianceCurve, VariantRun, bounds_id, bounds_name};
 use crate::compare::{Comparison, MethodRow, Standing, results_in};
 use crate::error::RunError;
 use crate::folder::RunDir;
@@ -93,11 +93,14 @@ fn block_markdown(table: &Table, block: &Block, compared: &[Option<Comparison>])
         let cells = compared.iter().map(|found| found.as_ref().map_or_else(nothing, value));
         cells.collect::<Vec<String>>()
     };
+    let truth = counts(&|found| found.truth.map_or_else(nothing, three));
+    let is_known = truth.iter().any(|cell| *cell != nothing());
+    let truth = is_known.then_some(("truth", truth));
     let rows = [
         ("seeds", counts(&|found| found.seeds.len().to_string())),
         ("test points", counts(&|found| test_points(&found.test_points))),
     ];
-    for (name, cells) in rows {
+    for (name, cells) in truth.into_iter().chain(rows) {
         text += &line([name.to_owned()].into_iter().chain(cells).chain(words(["", "here"])));
     }
     for published in block.published {
@@ -122,9 +125,11 @@ fn bounds_markdown(table: &Table, block: &Block, results: &Path) -> Result<Strin
         let Some(bounds) = &block.bounds else { break };
         for method in bounds.methods {
             for seed in 0..bounds.seeds {
-                let name = format!("{}.json", crate::compare::run_name(method, seed));
-                let Some(found) = dir.json::<Evaluation>(&name)? else { continue };
-                rows += &bounds_row(set, &found);
+                for paths in bounds.paths {
+                    let name = format!("{}.json", bounds_name(method, seed, *paths));
+                    let Some(found) = dir.json::<Evaluation>(&name)? else { continue };
+                    rows += &bounds_row(set, &found);
+                }
             }
         }
     }

@@ -22,7 +22,7 @@ pub(crate) mod stereographic;
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use serde_json::Value as Json;
@@ -50,7 +50,7 @@ use crate::density::Density;
 use crate::error::SolveError;
 use crate::likelihood::{BoundOptions, Bounds};
 use crate::manifold::Manifold;
-use crate::mixture::KernelMixture;
+use crate::mixture::{KernelMixture, ParzenMixture};
 use crate::points::Points;
 use crate::prior::{Prior, default_prior};
 use crate::rows::Rows;
@@ -190,6 +190,8 @@ pub struct Task {
     /// have them, or why there is none: the model of one method, and for others the length scales
     /// of the data. Fitted for methods that [need it](Method::needs_mixture).
     pub mixture: Result<Arc<KernelMixture>, SolveError>,
+    /// Parzen windows around the centres of the mixture, fitted when they are needed first.
+    pub windows: OnceLock<Arc<ParzenMixture>>,
     /// When the work began: a budget of time counts from here.
     pub began: Instant,
     /// Where progress is seen and the work is stopped.

@@ -110,6 +110,21 @@ pub(super) fn fit_windows(
     Ok(task.watch.stage("Parzen windows", || ParzenMixture::fit(mixture, &options))?)
 }
 
+/// Parzen windows with the usual floor, fitted once for a task; none where there are none.
+pub(super) fn windows(task: &Task) -> Result<Option<Arc<ParzenMixture>>, FitError> {
+    let Geometry { manifold, prior } = &task.geometry;
+    let Ok(mixture) = &task.mixture else { return Ok(None) };
+    if !ParzenMixture::supports(manifold.as_ref(), prior.as_ref()) {
+        return Ok(None);
+    }
+    if task.windows.get().is_none() {
+        let fitted = Arc::new(fit_windows(task, Arc::clone(mixture), None)?);
+        // Of two that come at once one is kept; they are the same.
+        task.windows.set(fitted).ok();
+    }
+    Ok(task.windows.get().cloned())
+}
+
 /// Windows from their file.
 pub(super) fn read_windows(
     geometry: &Geometry,

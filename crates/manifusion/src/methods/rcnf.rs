@@ -425,7 +425,7 @@ impl MaximumLikelihood {
             carry(manifold, from, to, &mut now)?;
             before = Some((h, now));
         }
-        workspace.gradient_mut().copy_from_slice(&self.gradient);
+        workspace.set_gradient(&self.gradient);
         let wanted = (steepest * (END - START) / STEEPNESS).ceil() as usize;
         self.next_steps = wanted.max(LEAST_STEPS).min(self.settings.model.solver_steps);
         Ok(())

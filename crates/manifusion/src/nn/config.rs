@@ -89,6 +89,10 @@ pub struct GridConfig {
     pub finest: f64,
     /// log₂ of the entries of a level's table.
     pub log2_entries: u32,
+    /// Whether neighbours on the first axis have entries beside each other; networks of before had
+    /// them scattered.
+    #[serde(default)]
+    pub lines: bool,
 }
 
 impl GridConfig {
@@ -204,7 +208,7 @@ impl NetConfig {
                 return Err(setting("fourier.f_max", f_max, "a number in [1, 100000]"));
             }
         }
-        if let Some(GridConfig { levels, coarsest, finest, log2_entries }) = self.grid {
+        if let Some(GridConfig { levels, coarsest, finest, log2_entries, .. }) = self.grid {
             if self.ambient_dim > MAX_DIM {
                 let expected = "at most 4 for a network with grids";
                 return Err(setting("ambient_dim", self.ambient_dim as f64, expected));
@@ -212,9 +216,9 @@ impl NetConfig {
             if !(1..=32).contains(&levels) {
                 return Err(setting("grid.levels", levels as f64, "a number in [1, 32]"));
             }
-            if !(4..=22).contains(&log2_entries) {
+            if !(6..=22).contains(&log2_entries) {
                 let value = f64::from(log2_entries);
-                return Err(setting("grid.log2_entries", value, "a number in [4, 22]"));
+                return Err(setting("grid.log2_entries", value, "a number in [6, 22]"));
             }
             if !(coarsest >= 0.1 && finest >= coarsest && finest <= 1e6) {
                 return Err(setting("grid.finest", finest, "a number in [grid.coarsest, 1000000]"));

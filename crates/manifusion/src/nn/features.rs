@@ -129,7 +129,7 @@ impl Features {
     }
 
     /// Adds the gradient of ⟨bar, rows⟩ with respect to the trained numbers of the grids, those of
-    /// the levels from `first` on.
+    /// the levels from `first` on; `met` gets a bit for each entry that has a part in it.
     pub(crate) fn reverse_table<T: Real>(
         &self,
         place: Place<'_>,
@@ -137,9 +137,10 @@ impl Features {
         stride: usize,
         first: usize,
         table_grad: &mut [T],
+        met: &mut [u64],
     ) {
         if let Some(grid) = &self.grid {
-            grid.reverse_table(place, self.grid_column(), bar, stride, first, table_grad);
+            grid.reverse_table(place, self.grid_column(), bar, stride, first, table_grad, met);
         }
     }
 

@@ -15,6 +15,7 @@ use super::core::Core;
 use super::forward::{EvalBuffers, TrainBuffers, evaluate, forward_and_keep};
 use super::real::Real;
 use super::shard::{ShardInput, Stack, TRAIN_ROWS, half_points, shard_points};
+use super::support::{Gradient, Support};
 use super::task::{BadLoss, RowTask, Shard};
 use super::weights::{self, LayerGradients, Scratch};
 
@@ -95,7 +96,7 @@ pub struct TrainWorkspace<T> {
 /// The gradient of one half of a batch, and buffers.
 #[derive(Clone, Debug)]
 struct Half<T> {
-    grad: Vec<T>,
+    grad: Gradient<T>,
     shards: Vec<Shard>,
     tasks: Vec<RowTask<T>>,
     scratch: Vec<Scratch<T>>,
@@ -105,7 +106,7 @@ struct Half<T> {
 impl<T: Real> TrainWorkspace<T> {
     pub(crate) fn for_core(core: &Core<T>, partitions: usize) -> Self {
         let half = Half {
-            grad: vec![T::ZERO; core.params.len()],
+            grad: Gradient::new(&core.layout),
             shards: Vec::new(),
             tasks: Vec::new(),
             scratch: Vec::new(),
@@ -116,12 +117,19 @@ impl<T: Real> TrainWorkspace<T> {
 
     /// The gradient of the last call, in the parameters' layout.
     pub fn gradient(&self) -> &[T] {
-        &self.halves[0].grad
+        &self.halves[0].grad.values
     }
 
-    /// The gradient of the last call, to be clipped or changed.
-    pub fn gradient_mut(&mut self) -> &mut [T] {
-        &mut self.halves[0].grad
+    /// The gradient of the last call, to be clipped or turned into a step, and where it can differ
+    /// from zero: nothing else must be changed.
+    pub fn gradient_mut(&mut self) -> (&mut [T], &Support) {
+        let Gradient { values, support } = &mut self.halves[0].grad;
+        (values, support)
+    }
+
+    /// Replaces the gradient of the last call, for example by a sum of several.
+    pub fn set_gradient(&mut self, gradient: &[T]) {
+        self.halves[0].grad.replace(gradient);
     }
 }
 
@@ -183,7 +191,7 @@ impl<T: Real> Half<T> {
             let (end, count) = self.plan(job, &input, first);
             debug_assert_eq!(count, 1);
             let (task, scratch) = (&mut self.tasks[0], &mut self.scratch[0]);
-            let (grad, sums) = (&mut self.grad[..], &mut scratch.sums[0]);
+            let (grad, sums) = (&mut self.grad.values[..], &mut scratch.sums[0]);
             let gradient = Some(LayerGradients { grad, fresh, sums });
             let (rows, stack) = (task.input(&input), task.stack);
             run_rows(job.core, &rows, job.loss, stack, &mut task.buffers, by_input, gradient)?;
@@ -293,8 +301,12 @@ pub(crate) fn loss_gradient<T: Real>(
         return Err(NnError::NotFinite { row, s, quantity: "loss", value });
     }
     match rows {
-        0 => first.grad.fill(T::ZERO),
-        rows if rows > cut => add_gradients(&mut first.grad, &second.grad),
+        0 => first.grad.clear(),
+        rows if rows > cut => {
+            let dense = ..first.grad.support.dense();
+            add_gradients(&mut first.grad.values[dense], &second.grad.values[dense]);
+            first.grad.add_tables(&second.grad);
+        }
         _ => {}
     }
     Ok(losses.iter().sum())

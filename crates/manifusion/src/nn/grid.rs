@@ -8,6 +8,7 @@
 use super::config::GridConfig;
 use super::features::{Place, PlaceGradient};
 use super::real::Real;
+use super::support::WORD;
 
 /// Most coordinates that a grid is laid over: 3ᵐ nodes are looked up for each level.
 pub const MAX_DIM: usize = 4;
@@ -26,6 +27,9 @@ pub(crate) struct Grid {
     resolutions: Vec<f64>,
     /// Entries of the table of a level, a power of two.
     entries: usize,
+    /// Whether neighbours on the first axis have entries beside each other: they are then in one
+    /// line of the cache.
+    lines: bool,
 }
 
 /// The nodes around a point: entries, weights, and the weights' derivatives by each coordinate.
@@ -48,25 +52,27 @@ fn spline(u: f64) -> (i64, [[f64; 3]; 3]) {
     )
 }
 
-/// A node's coordinate on one axis as a part of its hash.
-#[inline(always)]
-fn hashed(node: i64, axis: usize) -> u32 {
-    const PRIMES: [u32; MAX_DIM] = [0x9e37_79b1, 0x85eb_ca77, 0xc2b2_ae3d, 0x27d4_eb2f];
-    (node as u32).wrapping_mul(PRIMES[axis])
-}
-
-/// The entry of the sum of a node's parts.
-#[inline(always)]
-fn entry(sum: u32, mask: u32) -> u32 {
-    (sum ^ (sum >> 15)).wrapping_mul(0x2c1b_3c6d).rotate_left(13) & mask
-}
-
 impl Grid {
     pub(crate) fn new(config: GridConfig) -> Self {
-        let GridConfig { levels, coarsest, finest, log2_entries } = config;
+        let GridConfig { levels, coarsest, finest, log2_entries, lines } = config;
         let ratio = if levels > 1 { (finest / coarsest).ln() / (levels - 1) as f64 } else { 0.0 };
         let resolutions = (0..levels).map(|l| coarsest * (ratio * l as f64).exp()).collect();
-        Self { resolutions, entries: 1 << log2_entries }
+        Self { resolutions, entries: 1 << log2_entries, lines }
+    }
+
+    /// A node's coordinate on one axis as a part of its hash.
+    #[inline(always)]
+    fn part(&self, node: i64, axis: usize) -> u32 {
+        const PRIMES: [u32; MAX_DIM] = [0x9e37_79b1, 0x85eb_ca77, 0xc2b2_ae3d, 0x27d4_eb2f];
+        if self.lines && axis == 0 { 0 } else { (node as u32).wrapping_mul(PRIMES[axis]) }
+    }
+
+    /// The entry of a node, by the sum of its parts and its coordinate on the first axis.
+    #[inline(always)]
+    fn entry(&self, sum: u32, first: i64) -> u32 {
+        let hash = (sum ^ (sum >> 15)).wrapping_mul(0x2c1b_3c6d).rotate_left(13);
+        let along = if self.lines { first as u32 } else { 0 };
+        hash.wrapping_add(along) & (self.entries - 1) as u32
     }
 
     fn damping(&self, level: usize) -> f64 {
@@ -84,13 +90,17 @@ impl Grid {
         let resolution = self.resolutions[level];
         nodes.count = 1;
         let mut sums = [0u32; MAX_NODES];
+        let mut first = 0;
         nodes.weight[0] = T::ONE;
         for (axis, x) in x.iter().enumerate() {
             let (nearest, [weight, slope, _]) = spline(x * resolution);
+            if axis == 0 {
+                first = nearest - 1;
+            }
             let count = nodes.count;
             // The last of the three first, so that nothing is overwritten that is still needed.
             for k in (0..3).rev() {
-                let part = hashed(nearest + k as i64 - 1, axis);
+                let part = self.part(nearest + k as i64 - 1, axis);
                 let (w, d) = (T::from_f64(weight[k]), T::from_f64(slope[k] * resolution));
                 for i in 0..count {
                     let to = k * count + i;
@@ -104,9 +114,9 @@ impl Grid {
             }
             nodes.count = 3 * count;
         }
-        let mask = (self.entries - 1) as u32;
+        // The first axis has the fastest index.
         for i in 0..nodes.count {
-            nodes.entry[i] = entry(sums[i], mask);
+            nodes.entry[i] = self.entry(sums[i], first + i as i64 % 3);
         }
     }
 
@@ -173,7 +183,8 @@ impl Grid {
     }
 
     /// Adds the gradient of ⟨bar, features⟩ with respect to the tables of the levels from `first`
-    /// on, as many as `table_grad` has.
+    /// on, as many as `table_grad` has; `met` gets a bit for each entry that has a part in it.
+    #[expect(clippy::too_many_arguments, reason = "a row's place, its cotangents and the tables")]
     pub(crate) fn reverse_table<T: Real>(
         &self,
         place: Place<'_>,
@@ -182,11 +193,14 @@ impl Grid {
         stride: usize,
         first: usize,
         table_grad: &mut [T],
+        met: &mut [u64],
     ) {
         let (value, tangents) = bar.split_at(stride);
         let mut nodes = Nodes::<T>::new();
         let block = self.entries * FEATURES;
-        for (level, grad) in (first..).zip(table_grad.chunks_exact_mut(block)) {
+        let levels =
+            table_grad.chunks_exact_mut(block).zip(met.chunks_exact_mut(self.entries / WORD));
+        for (level, (grad, met)) in (first..).zip(levels) {
             let size = T::from_f64(GAIN * (-self.damping(level) * place.s).exp());
             if size.to_f64() < 1e-12 {
                 continue;
@@ -194,7 +208,9 @@ impl Grid {
             self.nodes(level, place.x, &mut nodes);
             let at = column + level * FEATURES;
             for i in 0..nodes.count {
-                let first = nodes.entry[i] as usize * FEATURES;
+                let entry = nodes.entry[i] as usize;
+                met[entry / WORD] |= 1 << (entry % WORD);
+                let first = entry * FEATURES;
                 let grad = &mut grad[first..first + FEATURES];
                 let weight = size * nodes.weight[i];
                 for (grad, bar) in grad.iter_mut().zip(&value[at..]) {
@@ -227,7 +243,6 @@ impl Grid {
     ) {
         let m = place.x.len();
         let (value, tangents) = bar.split_at(stride);
-        let mask = (self.entries - 1) as u32;
         for (level, resolution) in self.resolutions.iter().enumerate() {
             let (table, damping) = (self.level(table, level), self.damping(level));
             let size = GAIN * (-damping * place.s).exp();
@@ -235,9 +250,10 @@ impl Grid {
                 place.x.iter().map(|x| spline(x * resolution)).collect();
             for node in 0..3usize.pow(m as u32) {
                 let digit = |axis: usize| node / 3usize.pow(axis as u32) % 3;
-                let part = |axis: usize| hashed(axes[axis].0 + digit(axis) as i64 - 1, axis);
-                let sum = (0..m).map(part).fold(0u32, u32::wrapping_add);
-                let number = entry(sum, mask) as usize * FEATURES;
+                let at = |axis: usize| axes[axis].0 + digit(axis) as i64 - 1;
+                let parts = (0..m).map(|axis| self.part(at(axis), axis));
+                let sum = parts.fold(0u32, u32::wrapping_add);
+                let number = self.entry(sum, at(0)) as usize * FEATURES;
                 // The derivative of the node's weight, of the given order in each coordinate.
                 let weight = |orders: &dyn Fn(usize) -> usize| -> f64 {
                     let of = |axis: usize| {

@@ -44,6 +44,7 @@ mod params;
 mod product;
 mod real;
 mod shard;
+pub(crate) mod support;
 mod task;
 mod weights;
 
@@ -56,6 +57,7 @@ pub use mlp::Mlp;
 pub use params::{ParamLayout, ParamView};
 pub use real::Real;
 pub use shard::{Directions, FieldInput};
+pub use support::Support;
 
 /// Caller-owned buffers for an evaluation.
 #[derive(Debug)]

@@ -13,6 +13,7 @@ use super::matmul::{LANES, Line, add_columns, panels};
 use super::product::{HalvedColumns, Operand};
 use super::real::Real;
 use super::shard::{ShardInput, Stack};
+use super::support::{Gradient, forget};
 use super::task::{RowTask, Shard};
 
 /// What one thread needs beside the rows.
@@ -45,7 +46,7 @@ pub(crate) struct Activations<'a, T> {
 /// there is scratch.
 pub(crate) fn add_parameter_gradient<T: Real>(
     rows: Activations<'_, T>,
-    grad: &mut [T],
+    grad: &mut Gradient<T>,
     fresh: bool,
     scratch: &mut [Scratch<T>],
 ) {
@@ -55,7 +56,7 @@ pub(crate) fn add_parameter_gradient<T: Real>(
 /// The same for what is not a layer: ActNorm and the tables of grids.
 pub(crate) fn add_input_gradient<T: Real>(
     rows: Activations<'_, T>,
-    grad: &mut [T],
+    grad: &mut Gradient<T>,
     fresh: bool,
     scratch: &mut Scratch<T>,
 ) {
@@ -89,11 +90,15 @@ enum Part<'a, T> {
     Layer(LayerPart<'a, T>),
     /// Shift and log-scale.
     ActNorm(&'a mut [T]),
-    /// Tables of the levels from `first` on.
-    Tables {
-        first: usize,
-        numbers: &'a mut [T],
-    },
+    Tables(TablesPart<'a, T>),
+}
+
+/// Tables of the levels from `first` on.
+struct TablesPart<'a, T> {
+    first: usize,
+    numbers: &'a mut [T],
+    /// A bit for each entry that rows have met.
+    met: &'a mut [u64],
 }
 
 /// Rows of a layer's weight, and its bias beside the first of them.
@@ -111,9 +116,10 @@ struct LayerPart<'a, T> {
 struct Parts<'a, T>(SmallVec<[Part<'a, T>; 12]>);
 
 impl<'a, T: Real> Parts<'a, T> {
-    fn all(core: &Core<T>, grad: &'a mut [T]) -> Self {
+    fn all(core: &Core<T>, grad: &'a mut Gradient<T>) -> Self {
         let mut parts = SmallVec::new();
-        let mut rest = grad;
+        let Gradient { values, support } = grad;
+        let mut rest = &mut values[..];
         let mut take = |len: usize| rest.split_off_mut(..len).unwrap_or_default();
         if let Some((shift, log_scale)) = core.layout.actnorm() {
             parts.push(Part::ActNorm(take(shift.len() + log_scale.len())));
@@ -130,7 +136,8 @@ impl<'a, T: Real> Parts<'a, T> {
             parts.push(Part::Layer(LayerPart { layer, panels, weight, bias: take(bias.len()) }));
         }
         if !core.layout.grid().is_empty() {
-            parts.push(Part::Tables { first: 0, numbers: take(core.layout.grid().len()) });
+            let numbers = take(core.layout.grid().len());
+            parts.push(Part::Tables(TablesPart { first: 0, numbers, met: support.met_mut() }));
         }
         Self(parts)
     }
@@ -164,7 +171,7 @@ impl<T: Real> Part<'_, T> {
         match self {
             Self::Layer(part) => part.panels.len(),
             Self::ActNorm(_) => 1,
-            Self::Tables { numbers, .. } => numbers.len() / core.features.table_levels().1,
+            Self::Tables(part) => part.numbers.len() / core.features.table_levels().1,
         }
     }
 
@@ -179,7 +186,7 @@ impl<T: Real> Part<'_, T> {
                 stacked * halves * LANES * core.packed.layers[part.layer].outputs
             }
             Self::ActNorm(numbers) => stacked * numbers.len(),
-            Self::Tables { .. } => stacked * 4 * SCALAR * 3usize.pow(rows.input.dim as u32),
+            Self::Tables(_) => stacked * 4 * SCALAR * 3usize.pow(rows.input.dim as u32),
         };
         cost as f64
     }
@@ -187,12 +194,13 @@ impl<T: Real> Part<'_, T> {
     fn split(self, core: &Core<T>, units: usize) -> (Self, Self) {
         match self {
             Self::ActNorm(_) => unreachable!("one unit"),
-            Self::Tables { first, numbers } => {
+            Self::Tables(TablesPart { first, numbers, met }) => {
+                let levels = numbers.len() / core.features.table_levels().1;
+                let (met_low, met_high) = met.split_at_mut(units * met.len() / levels);
                 let (low, high) = numbers.split_at_mut(units * core.features.table_levels().1);
-                let second = first + units;
                 (
-                    Self::Tables { first, numbers: low },
-                    Self::Tables { first: second, numbers: high },
+                    Self::Tables(TablesPart { first, numbers: low, met: met_low }),
+                    Self::Tables(TablesPart { first: first + units, numbers: high, met: met_high }),
                 )
             }
             Self::Layer(LayerPart { layer, panels, weight, bias }) => {
@@ -229,12 +237,12 @@ impl<T: Real> Part<'_, T> {
                     add_actnorm(rows, shard, numbers, &mut scratch.rows);
                 }
             }
-            Self::Tables { first, numbers } => {
+            Self::Tables(mut part) => {
                 if fresh {
-                    numbers.fill(T::ZERO);
+                    forget(part.numbers, part.met);
                 }
                 for shard in rows.shards {
-                    add_tables(rows, shard, first, numbers, &mut scratch.rows);
+                    part.add(rows, shard, &mut scratch.rows);
                 }
             }
         }
@@ -409,22 +417,19 @@ fn add_actnorm<T: Real>(
     }
 }
 
-fn add_tables<T: Real>(
-    rows: Activations<'_, T>,
-    shard: &Shard,
-    first: usize,
-    g: &mut [T],
-    scratch: &mut Vec<T>,
-) {
-    let core = rows.core;
-    let stride = core.input_stride();
-    let size = stride * (1 + rows.input.per_row);
-    grow(scratch, size, T::ZERO);
-    let bar = &mut scratch[..size];
-    for (task, i) in points(&rows.tasks[shard.tasks.clone()]) {
-        gather(&task.buffers.bar, task.stack, i, stride, bar);
-        scale_cotangents(core, bar);
-        let place = task.input(rows.input).place(i);
-        core.features.reverse_table(place, bar, stride, first, g);
+impl<T: Real> TablesPart<'_, T> {
+    fn add(&mut self, rows: Activations<'_, T>, shard: &Shard, scratch: &mut Vec<T>) {
+        let core = rows.core;
+        let stride = core.input_stride();
+        let size = stride * (1 + rows.input.per_row);
+        grow(scratch, size, T::ZERO);
+        let bar = &mut scratch[..size];
+        let Self { first, numbers, met } = self;
+        for (task, i) in points(&rows.tasks[shard.tasks.clone()]) {
+            gather(&task.buffers.bar, task.stack, i, stride, bar);
+            scale_cotangents(core, bar);
+            let place = task.input(rows.input).place(i);
+            core.features.reverse_table(place, bar, stride, *first, numbers, met);
+        }
     }
 }

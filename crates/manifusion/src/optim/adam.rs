@@ -4,7 +4,7 @@ use pulp::{Simd, WithSimd};
 use serde::{Deserialize, Serialize};
 
 use super::{BLOCK, OptimError};
-use crate::nn::Real;
+use crate::nn::{Real, Support};
 
 /// Settings of Adam; the learning rate comes with each step.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -101,11 +101,29 @@ impl<T: Real> Adam<T> {
     /// One step: m ← β₁m + (1−β₁)g, v ← β₂v + (1−β₂)g²,
     /// θ ← (1 − lr·wd)·θ − lr·m̂/(√v̂ + ε), with m̂ and v̂ corrected for their start at 0.
     pub fn step(&mut self, params: &mut [T], grad: &[T], lr: f64) -> Result<(), OptimError> {
+        self.step_on(params, grad, &Support::whole(grad.len()), lr)
+    }
+
+    /// The same for a gradient that is zero outside its support: there parameters and moments stay
+    /// as they are.
+    pub fn step_on(
+        &mut self,
+        params: &mut [T],
+        grad: &[T],
+        support: &Support,
+        lr: f64,
+    ) -> Result<(), OptimError> {
         check_len(params.len(), self.first.len())?;
         check_len(grad.len(), self.first.len())?;
         self.steps += 1;
         let step = self.numbers(lr);
-        update(step, params, grad, &mut self.first, &mut self.second);
+        let (first, second) = (&mut self.first, &mut self.second);
+        let all = ..support.dense();
+        update(step, &mut params[all], &grad[all], &mut first[all], &mut second[all]);
+        for run in support.runs() {
+            let (m, v) = (&mut first[run.clone()], &mut second[run.clone()]);
+            move_along(step, &mut params[run.clone()], &grad[run], m, v);
+        }
         Ok(())
     }
 
@@ -131,11 +149,20 @@ impl<T: Real> Adam<T> {
     }
 
     /// The first half of a step: moments take the gradient, which becomes m̂/(√v̂ + ε).
-    pub(super) fn direction(&mut self, grad: &mut [T]) -> Result<(), OptimError> {
+    pub(super) fn direction(
+        &mut self,
+        grad: &mut [T],
+        support: &Support,
+    ) -> Result<(), OptimError> {
         check_len(grad.len(), self.first.len())?;
         self.steps += 1;
         let step = self.numbers(1.0);
-        direct(step, grad, &mut self.first, &mut self.second);
+        let (first, second) = (&mut self.first, &mut self.second);
+        let all = ..support.dense();
+        direct(step, &mut grad[all], &mut first[all], &mut second[all]);
+        for run in support.runs() {
+            direct_along(step, &mut grad[run.clone()], &mut first[run.clone()], &mut second[run]);
+        }
         Ok(())
     }
 
@@ -144,13 +171,16 @@ impl<T: Real> Adam<T> {
         &self,
         params: &mut [T],
         direction: &[T],
+        support: &Support,
         lr: f64,
     ) -> Result<(), OptimError> {
         check_len(params.len(), direction.len())?;
         let keep = T::from_f64(1.0 - lr * self.config.weight_decay);
         let lr = T::from_f64(lr);
-        for (p, d) in params.iter_mut().zip(direction) {
-            *p = keep * *p - lr * *d;
+        for run in std::iter::once(0..support.dense()).chain(support.runs()) {
+            for (p, d) in params[run.clone()].iter_mut().zip(&direction[run]) {
+                *p = keep * *p - lr * *d;
+            }
         }
         Ok(())
     }
@@ -197,13 +227,17 @@ impl<T: Real> WithSimd for Direction<'_, T> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, _simd: S) {
-        let step = self.step;
-        for ((g, m), v) in self.grad.iter_mut().zip(self.first).zip(self.second) {
-            *m = step.beta1 * *m + step.rest1 * *g;
-            *v = step.beta2 * *v + step.rest2 * *g * *g;
-            let size = v.root() * step.unbias2 + step.epsilon;
-            *g = step.rate * *m / size;
-        }
+        direct_along(self.step, self.grad, self.first, self.second);
+    }
+}
+
+#[inline(always)]
+fn direct_along<T: Real>(step: Step<T>, grad: &mut [T], first: &mut [T], second: &mut [T]) {
+    for ((g, m), v) in grad.iter_mut().zip(first).zip(second) {
+        *m = step.beta1 * *m + step.rest1 * *g;
+        *v = step.beta2 * *v + step.rest2 * *g * *g;
+        let size = v.root() * step.unbias2 + step.epsilon;
+        *g = step.rate * *m / size;
     }
 }
 
@@ -220,13 +254,22 @@ impl<T: Real> WithSimd for Update<'_, T> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, _simd: S) {
-        let step = self.step;
-        let rows = self.params.iter_mut().zip(self.grad).zip(self.first).zip(self.second);
-        for (((p, g), m), v) in rows {
-            *m = step.beta1 * *m + step.rest1 * *g;
-            *v = step.beta2 * *v + step.rest2 * *g * *g;
-            let size = v.root() * step.unbias2 + step.epsilon;
-            *p = step.keep * *p - step.rate * *m / size;
-        }
+        move_along(self.step, self.params, self.grad, self.first, self.second);
+    }
+}
+
+#[inline(always)]
+fn move_along<T: Real>(
+    step: Step<T>,
+    params: &mut [T],
+    grad: &[T],
+    first: &mut [T],
+    second: &mut [T],
+) {
+    for (((p, g), m), v) in params.iter_mut().zip(grad).zip(first).zip(second) {
+        *m = step.beta1 * *m + step.rest1 * *g;
+        *v = step.beta2 * *v + step.rest2 * *g * *g;
+        let size = v.root() * step.unbias2 + step.epsilon;
+        *p = step.keep * *p - step.rate * *m / size;
     }
 }

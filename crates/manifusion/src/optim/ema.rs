@@ -3,6 +3,9 @@
 use super::{BLOCK, OptimError};
 use crate::nn::Real;
 
+/// Steps between two updates of the numbers of tables.
+const SELDOM: u64 = 16;
+
 /// w ← d·w + (1 − d)·θ after each step, with a smaller d at first, (1 + t)/(10 + t): the weights
 /// that a run starts with are forgotten at once.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,13 +36,32 @@ impl<T: Real> Ema<T> {
 
     /// One step towards `params`, after `step` others.
     pub fn update(&mut self, params: &[T], step: u64) -> Result<(), OptimError> {
+        self.update_often(params, step, params.len())
+    }
+
+    /// The same for the first `often` numbers. The others, tables of which a step changes few
+    /// entries, take every sixteenth step as if it were sixteen.
+    pub fn update_often(
+        &mut self,
+        params: &[T],
+        step: u64,
+        often: usize,
+    ) -> Result<(), OptimError> {
         let (found, expected) = (params.len(), self.weights.len());
         if found != expected {
             return Err(OptimError::Len { found, expected });
         }
-        let early = (1.0 + step as f64) / (10.0 + step as f64);
-        average(T::from_f64(1.0 - self.decay.min(early)), &mut self.weights, params);
+        let rest = T::from_f64(1.0 - self.decay_of(step));
+        average(rest, &mut self.weights[..often], &params[..often]);
+        if (step + 1).is_multiple_of(SELDOM) {
+            let decay: f64 = (step + 1 - SELDOM..=step).map(|step| self.decay_of(step)).product();
+            average(T::from_f64(1.0 - decay), &mut self.weights[often..], &params[often..]);
+        }
         Ok(())
+    }
+
+    fn decay_of(&self, step: u64) -> f64 {
+        self.decay.min((1.0 + step as f64) / (10.0 + step as f64))
     }
 }
 

@@ -12,7 +12,7 @@ use pulp::{Simd, WithSimd};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::nn::Real;
+use crate::nn::{Real, Support};
 
 pub use adam::{Adam, AdamConfig};
 pub use ema::Ema;
@@ -100,14 +100,21 @@ impl<T: Real> WithSimd for Squares<'_, T> {
 /// Scales `g` so that its norm is at most `max_norm`; returns the norm before.
 ///
 /// A gradient that is not finite is an error and stays as it is: nothing is repaired silently.
-pub fn clip_norm<T: Real>(g: &mut [T], max_norm: f64) -> Result<f64, OptimError> {
-    let norm = norm(g);
+pub fn clip_norm<T: Real>(
+    g: &mut [T],
+    support: &Support,
+    max_norm: f64,
+) -> Result<f64, OptimError> {
+    let tables = support.runs().flat_map(|run| &g[run]).map(|g| g.to_f64() * g.to_f64());
+    let norm = (sum_of_squares(&g[..support.dense()]) + tables.sum::<f64>()).sqrt();
     if !norm.is_finite() {
         return Err(OptimError::NotFinite { norm });
     }
     if norm > max_norm {
         let factor = T::from_f64(max_norm / norm);
-        for_blocks(g, &|g: &mut [T]| g.iter_mut().for_each(|g| *g = *g * factor));
+        let scale = |g: &mut [T]| g.iter_mut().for_each(|g| *g = *g * factor);
+        for_blocks(&mut g[..support.dense()], &scale);
+        support.runs().for_each(|run| scale(&mut g[run]));
     }
     Ok(norm)
 }

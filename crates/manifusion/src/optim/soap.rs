@@ -8,6 +8,7 @@
 use rayon::prelude::*;
 
 use super::{Adam, OptimError};
+use crate::nn::Support;
 
 /// Decay of the averages of G Gᵀ and Gᵀ G.
 const DECAY: f32 = 0.99;
@@ -76,12 +77,13 @@ impl Soap {
     }
 
     /// One step: θ ← (1 − lr·wd)·θ − lr·Q_L N Q_Rᵀ, N the direction of Adam with the moments of
-    /// Q_Lᵀ G Q_R. The gradient is overwritten.
+    /// Q_Lᵀ G Q_R. The gradient is overwritten; outside its support nothing changes.
     pub fn step(
         &mut self,
         adam: &mut Adam<f32>,
         params: &mut [f32],
         grad: &mut [f32],
+        support: &Support,
         lr: f64,
     ) -> Result<(), OptimError> {
         let step = adam.steps() + 1;
@@ -96,10 +98,10 @@ impl Soap {
             matrix.learn(step, g, first);
             matrix.turn(g, Turn::IntoBasis);
         });
-        adam.direction(grad)?;
+        adam.direction(grad, support)?;
         let work: Vec<_> = self.matrices.iter_mut().zip(matrices_of(grad, &places)).collect();
         work.into_par_iter().for_each(|(matrix, g)| matrix.turn(g, Turn::Back));
-        adam.descend(params, grad, lr)
+        adam.descend(params, grad, support, lr)
     }
 
     /// Averages and vectors, one matrix and side after the other: what a checkpoint keeps.

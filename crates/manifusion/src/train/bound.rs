@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::times::{ProposalLearner, Times};
 use super::{
     FlowGradient, NetworkTrainer, Objective, OptimiserConfig, RestoreError, SmoothingTimes,
-    StepReport, TimeReport, TimeSampling, TrainError, pick_rows,
+    StepReport, Stretch, TimeReport, TimeSampling, TrainError, pick_rows,
 };
 use crate::checkpoint::{Arrays, Checkpoint};
 use crate::density::Density;
@@ -99,6 +99,7 @@ pub struct Bound {
     y0: Vec<f64>,
     log_q: Vec<f64>,
     smoothing: Option<SmoothingTimes>,
+    stretch: Option<Stretch>,
 }
 
 /// The training of a diffusion model.
@@ -122,6 +123,14 @@ impl Trainer {
         smoothing.check(bound.data.len() / bound.manifold.ambient_dim())?;
         bound.batch.smoothing = vec![0.0; bound.config.batch];
         bound.smoothing = Some(smoothing);
+        Ok(self)
+    }
+
+    /// The same run on data that are moved along these windows before.
+    pub fn with_stretch(mut self, stretch: Stretch) -> Result<Self, TrainError> {
+        let bound = &mut self.objective;
+        stretch.check(bound.data.len() / bound.manifold.ambient_dim())?;
+        bound.stretch = Some(stretch);
         Ok(self)
     }
 
@@ -213,6 +222,7 @@ impl Bound {
             y0: vec![0.0; n * m],
             log_q: vec![0.0; n],
             smoothing: None,
+            stretch: None,
             config,
         })
     }
@@ -299,6 +309,15 @@ impl Objective for Bound {
         if let Some(smoothing) = &self.smoothing {
             for (i, (time, point)) in self.batch.smoothing.iter_mut().zip(&self.picks).enumerate() {
                 *time = smoothing.draw(*point, around.stream(i as u64, 0).uniform());
+            }
+        }
+        if let Some(stretch) = &self.stretch {
+            let along = Streams::new(seed, "train-stretch").part(step);
+            for (i, (y0, point)) in self.y0.chunks_exact_mut(m).zip(&self.picks).enumerate() {
+                let factor = stretch.shift(*point, &mut along.stream(i as u64, 0), y0);
+                if let Some(time) = self.batch.smoothing.get_mut(i) {
+                    *time *= factor;
+                }
             }
         }
         for (i, weight) in self.batch.weight.iter_mut().enumerate() {

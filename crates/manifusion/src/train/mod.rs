@@ -22,7 +22,7 @@ pub use bound::{Bound, ModelParts, TrainConfig, Trainer, Weighting};
 pub use network_run::{
     Learner, LoopSettings, MetricsRow, NetworkRun, Outcome, VALIDATION_TOLERANCE,
 };
-pub use smoothing::SmoothingTimes;
+pub use smoothing::{SmoothingTimes, Stretch};
 pub use state::RestoreError;
 pub use times::{FlowGradient, LearnedTimes, TimeSampling};
 
@@ -300,7 +300,7 @@ impl<O: Objective> NetworkTrainer<O> {
         let times = self.objective.time_report(&self.losses);
         let skipped = match computed {
             Ok(loss) if !loss.is_finite() => Skipped { quantity: "loss", value: loss, row: None },
-            Ok(loss) => match clip_norm(self.workspace.gradient_mut(), self.config.clip) {
+            Ok(loss) => match self.clip() {
                 Ok(gradient) => {
                     self.update()?;
                     self.step += 1;
@@ -324,15 +324,22 @@ impl<O: Objective> NetworkTrainer<O> {
         Ok(StepReport { step, loss, gradient, times, skipped: self.skipped })
     }
 
+    /// Clips the gradient; its norm before.
+    fn clip(&mut self) -> Result<f64, OptimError> {
+        let (gradient, support) = self.workspace.gradient_mut();
+        clip_norm(gradient, support, self.config.clip)
+    }
+
     /// Moves weights and their average.
     fn update(&mut self) -> Result<(), TrainError> {
         let rate = self.config.schedule.rate(self.step);
-        let (adam, soap, workspace) = (&mut self.adam, &mut self.soap, &mut self.workspace);
+        let (adam, soap) = (&mut self.adam, &mut self.soap);
+        let (gradient, support) = self.workspace.gradient_mut();
         self.net.update_params(|params| match soap {
-            None => adam.step(params, workspace.gradient(), rate),
-            Some(soap) => soap.step(adam, params, workspace.gradient_mut(), rate),
+            None => adam.step_on(params, gradient, support, rate),
+            Some(soap) => soap.step(adam, params, gradient, support, rate),
         })?;
-        self.ema.update(self.net.params(), self.step)?;
+        self.ema.update_often(self.net.params(), self.step, support.dense())?;
         self.skipped_in_a_row = 0;
         self.objective.after_step(self.step + 1, &self.net, &self.losses)
     }

@@ -1,9 +1,12 @@
 //! How far training points are smoothed: the network then learns the score of a smoothed density of
 //! the data instead of that of the points themselves.
 
+use std::sync::Arc;
+
 use crate::density::Density;
 use crate::error::SolveError;
-use crate::mixture::{KernelMixture, neighbour_distances};
+use crate::mixture::{KernelMixture, ParzenMixture, neighbour_distances};
+use crate::rng::Stream;
 use crate::rows::Rows;
 
 /// Times τ that a training point is noised for before its noising time s is counted, with their
@@ -90,5 +93,37 @@ impl SmoothingTimes {
                 times.get(pick).copied().unwrap_or(f64::INFINITY)
             }
         }
+    }
+}
+
+/// Moves training points along their Parzen windows before they are noised, so that a network
+/// learns the shape of their neighbourhoods and not the points.
+#[derive(Clone, Debug)]
+pub struct Stretch {
+    windows: Arc<ParzenMixture>,
+    share: f64,
+}
+
+/// The share of the round smoothing that is left to a point that was moved.
+const ROUND_SHARE: f64 = 0.2;
+
+impl Stretch {
+    /// By `share` of the windows' covariances. Centres of the windows are the training points.
+    pub fn new(windows: Arc<ParzenMixture>, share: f64) -> Self {
+        Self { windows, share }
+    }
+
+    /// An error unless the centres of the windows are as many as the points.
+    pub(super) fn check(&self, points: usize) -> Result<(), SolveError> {
+        if self.windows.round().num_centres() == points {
+            return Ok(());
+        }
+        let expected = "windows must be those of the same points";
+        Err(SolveError::Setting { name: "training points", value: points as f64, expected })
+    }
+
+    /// Moves a training point; the factor of its smoothing time.
+    pub(super) fn shift(&self, point: usize, stream: &mut Stream, x: &mut [f64]) -> f64 {
+        if self.windows.stretch(point, self.share, stream, x) { ROUND_SHARE } else { 1.0 }
     }
 }

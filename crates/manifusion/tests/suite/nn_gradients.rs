@@ -62,7 +62,9 @@ fn configs() -> Vec<(&'static str, NetConfig)> {
     };
     let log_time = TimeConditioning::LogSines { pairs: 3, s_min: 1e-3, t_end: 2.0 };
     let fourier = Some(FourierConfig { features: 17, f_max: 4.0 });
-    let grid = Some(GridConfig { levels: 3, coarsest: 1.0, finest: 4.0, log2_entries: 6 });
+    let lines = GridConfig { levels: 3, coarsest: 1.0, finest: 4.0, log2_entries: 6, lines: true };
+    let grid = Some(lines);
+    let scattered = Some(GridConfig { lines: false, ..lines });
     let everything = NetConfig {
         activation: Activation::Swish,
         residual: true,
@@ -84,6 +86,7 @@ fn configs() -> Vec<(&'static str, NetConfig)> {
         ("log time", NetConfig { time: log_time, ..base.clone() }),
         ("fourier", NetConfig { fourier, ..base.clone() }),
         ("grid", NetConfig { grid, ..base.clone() }),
+        ("scattered grid", NetConfig { grid: scattered, ..base.clone() }),
         ("scale", NetConfig { output_scale: OutputScale::InverseNoise, ..base.clone() }),
         // 256 inputs: wider than the hidden layers, and multiplied by Strassen–Winograd like them.
         (

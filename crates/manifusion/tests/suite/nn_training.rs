@@ -119,7 +119,8 @@ fn gradients(threads: usize, partitions: usize, net: &Mlp<f32>, batch: &Batch) -
 /// without pairs of rows, with odd numbers of points, and with fewer points than threads.
 #[test]
 fn neither_threads_nor_partitions_change_a_bit_of_a_gradient() {
-    let grid = Some(GridConfig { levels: 3, coarsest: 1.0, finest: 4.0, log2_entries: 6 });
+    let grid =
+        Some(GridConfig { levels: 3, coarsest: 1.0, finest: 4.0, log2_entries: 6, lines: true });
     for (rows, per_row) in [(512, 0), (301, 0), (300, 2), (301, 3), (5, 1)] {
         let batch = Batch::new(rows, 3, per_row, 1);
         for config in [NetConfig { grid, ..everything() }, wide()] {

@@ -1,8 +1,13 @@
 //! Optimisers against their formulas, step by step in f64.
 
+use manifusion::nn::{
+    Activation, FieldInput, GridConfig, Mlp, NetConfig, OutputScale, ShardCotangents, ShardValues,
+    Support, TimeConditioning,
+};
 use manifusion::optim::{
     Adam, AdamConfig, Decay, Ema, MatrixPlace, OptimError, Schedule, Soap, clip_norm, norm,
 };
+use manifusion::rows::Rows;
 
 #[test]
 fn adamw_follows_its_formula() {
@@ -127,6 +132,7 @@ fn soap_follows_its_formula() {
     let mut adam = Adam::new(AdamConfig::default(), start.len()).unwrap();
     let mut beside = Adam::new(AdamConfig::default(), start.len()).unwrap();
     let mut soap = Soap::new(&places);
+    let all = Support::whole(start.len());
     let mut plain = places.map(|place| PlainSoap::new(place.shape[0], place.shape[1]));
     for t in 1..=120 {
         let mut grad = gradient(t, &params);
@@ -143,7 +149,7 @@ fn soap_follows_its_formula() {
                 }
             }
         }
-        soap.step(&mut adam, &mut params, &mut grad, 0.01).unwrap();
+        soap.step(&mut adam, &mut params, &mut grad, &all, 0.01).unwrap();
         // Single precision, through bases of nearly equal eigenvalues: a step is 0.01 long.
         for (i, (found, expected)) in params.iter().zip(&own).enumerate() {
             assert!((found - expected).abs() < 1e-4, "step {t}, {i}: {found} {expected}");
@@ -163,15 +169,115 @@ fn soap_follows_its_formula() {
 #[test]
 fn clipping_scales_to_the_norm_and_leaves_short_gradients_alone() {
     let mut g: Vec<f32> = (0..100_000).map(|i| (i as f32).cos()).collect();
-    let before = norm(&g);
+    let (before, all) = (norm(&g), Support::whole(g.len()));
     let exact = g.iter().map(|g| f64::from(*g).powi(2)).sum::<f64>().sqrt();
     assert!((before - exact).abs() < 1e-10 * exact);
-    let (keep, returned) = (g.clone(), clip_norm(&mut g, 1e6).unwrap());
+    let (keep, returned) = (g.clone(), clip_norm(&mut g, &all, 1e6).unwrap());
     assert!(keep == g && returned.to_bits() == before.to_bits());
-    clip_norm(&mut g, 2.0).unwrap();
+    clip_norm(&mut g, &all, 2.0).unwrap();
     assert!((norm(&g) - 2.0).abs() < 1e-5);
     g[5] = f32::NAN;
-    assert!(matches!(clip_norm(&mut g, 2.0), Err(OptimError::NotFinite { .. })));
+    assert!(matches!(clip_norm(&mut g, &all, 2.0), Err(OptimError::NotFinite { .. })));
+}
+
+/// Of the tables of grids a batch of five points meets few entries: these take the steps of a dense
+/// optimiser, the others keep their values and moments.
+#[test]
+fn entries_that_no_point_meets_stay_as_they_are() {
+    let grid = GridConfig { levels: 4, coarsest: 2.0, finest: 50.0, log2_entries: 9, lines: true };
+    let config = NetConfig {
+        ambient_dim: 3,
+        depth: 1,
+        width: 8,
+        activation: Activation::Swish,
+        residual: false,
+        actnorm: false,
+        time: TimeConditioning::Concat,
+        fourier: None,
+        grid: Some(grid),
+        output_scale: OutputScale::One,
+        zero_output: false,
+    };
+    let net = Mlp::<f32>::new(config, 3).unwrap();
+    let table = net.layout().view("grid.table").unwrap().range();
+    let loss = |v: ShardValues<'_>, c: ShardCotangents<'_>| {
+        c.a.copy_from_slice(v.a);
+        for (loss, a) in c.loss.iter_mut().zip(v.a.chunks_exact(3)) {
+            *loss = 0.5 * a.iter().map(|a| a * a).sum::<f64>();
+        }
+    };
+    let batch = |seed: i32| -> (Vec<f64>, Vec<f64>) {
+        let x = (0..15).map(|i| (f64::from(1 + i) * (0.7 + f64::from(seed))).sin()).collect();
+        (x, vec![1e-4; 5])
+    };
+    let mut reused = net.train_workspace(1);
+    let len = net.params().len();
+    let [mut adam, mut turned_adam] =
+        [0; 2].map(|_| Adam::<f32>::new(AdamConfig::default(), len).unwrap());
+    for seed in 0..3 {
+        let (x, s) = batch(seed);
+        let input = FieldInput::value(Rows::new(&x, 3).unwrap(), &s);
+        let mut fresh = net.train_workspace(1);
+        for workspace in [&mut reused, &mut fresh] {
+            net.loss_gradient(input, &loss, workspace, &mut [0.0; 5], None).unwrap();
+        }
+        // What an earlier batch has met is forgotten.
+        assert_eq!(reused.gradient(), fresh.gradient());
+        let (gradient, support) = reused.gradient_mut();
+        assert_eq!(support, fresh.gradient_mut().1);
+        let mut is_in = vec![false; len];
+        is_in[..support.dense()].fill(true);
+        support.runs().for_each(|run| is_in[run].fill(true));
+        assert_eq!(support.dense(), table.start);
+        let met = is_in[table.clone()].iter().filter(|is_in| **is_in).count();
+        assert!((2 * 27..=2 * 5 * 27 * 4).contains(&met), "{met} of {}", table.len());
+        assert!((0..len).all(|i| is_in[i] || gradient[i] == 0.0));
+        // Both norms count all of it, one number after the other or not.
+        let exact = norm(gradient);
+        let found = clip_norm(gradient, support, 0.1 * exact).unwrap();
+        assert!((found - exact).abs() < 1e-9 * exact);
+        assert!((norm(gradient) - 0.1 * exact).abs() < 1e-5 * exact);
+
+        let before: Vec<f32> = (0..len).map(|i| (i as f32).sin()).collect();
+        let (mut here, mut there) = (before.clone(), before.clone());
+        let moments = adam.moments().1.to_vec();
+        let mut all = Adam::from_moments(
+            AdamConfig::default(),
+            adam.moments().0.to_vec(),
+            moments.clone(),
+            adam.steps(),
+        )
+        .unwrap();
+        all.step(&mut there, gradient, 0.01).unwrap();
+        adam.step_on(&mut here, gradient, support, 0.01).unwrap();
+        for i in 0..len {
+            if is_in[i] {
+                assert!((here[i] - there[i]).abs() < 1e-6, "{i}: {} {}", here[i], there[i]);
+            } else {
+                assert_eq!((here[i], adam.moments().1[i]), (before[i], moments[i]));
+            }
+        }
+        // SOAP without matrices is Adam.
+        let mut turned = before.clone();
+        Soap::new(&[]).step(&mut turned_adam, &mut turned, gradient, support, 0.01).unwrap();
+        let apart = |(a, b): (&f32, &f32)| (a - b).abs() < 1e-6;
+        assert!(turned.iter().zip(&here).all(apart));
+    }
+}
+
+/// The numbers of tables are averaged every sixteenth step, by as much as in sixteen.
+#[test]
+fn averages_of_tables_take_sixteen_steps_at_once() {
+    let (start, target) = ([1.0f64, 1.0], [0.0, 0.0]);
+    let [mut whole, mut seldom] = [0; 2].map(|_| Ema::new(0.9, &start).unwrap());
+    for step in 48..96 {
+        whole.update(&target, step).unwrap();
+        seldom.update_often(&target, step, 1).unwrap();
+        assert_eq!(seldom.weights()[0].to_bits(), whole.weights()[0].to_bits());
+        if (step + 1) % 16 == 0 {
+            assert!((seldom.weights()[1] - whole.weights()[1]).abs() < 1e-14);
+        }
+    }
 }
 
 #[test]

@@ -120,6 +120,20 @@ impl Definition<'_> {
 
     /// The kernel of a centre at y, which is the centre `own` where that is left out.
     fn kernel(&self, centre: usize, count: usize, h: f64, y: &[f64], own: Option<usize>) -> f64 {
+        let (moments, _) = self.moments(centre, count, own);
+        let (v, log_jacobian) = log_map(self.manifold.as_ref(), self.centres.row(centre), y);
+        let d = self.manifold.dim();
+        log_normal(&moments, d, h * h, self.windows.floor(), &v) - log_jacobian
+    }
+
+    /// Second moments of a centre's neighbours, without the centre `own`, and the tangent
+    /// projection there.
+    fn moments(
+        &self,
+        centre: usize,
+        count: usize,
+        own: Option<usize>,
+    ) -> (DMatrix<f64>, DMatrix<f64>) {
         let (m, d) = (self.centres.width(), self.manifold.dim());
         let near = self.neighbours(centre, count);
         let x = self.centres.row(centre);
@@ -131,8 +145,8 @@ impl Definition<'_> {
         // The round part is of the size of all neighbours, also where one is left out.
         let round = ROUND * sum.trace() / (d * count) as f64;
         let mut left = count as f64 + ROUND;
-        if own.is_some_and(|own| near.contains(&own)) {
-            let (v, _) = log_map(self.manifold.as_ref(), x, y);
+        if let Some(own) = own.filter(|own| near.contains(own)) {
+            let (v, _) = log_map(self.manifold.as_ref(), x, self.centres.row(own));
             sum -= &v * v.transpose();
             left -= 1.0;
         }
@@ -140,9 +154,7 @@ impl Definition<'_> {
         for column in 0..m {
             self.manifold.project_tangent(x, tangent.column_mut(column).as_mut_slice());
         }
-        let moments = (sum + tangent * round) / left;
-        let (v, log_jacobian) = log_map(self.manifold.as_ref(), x, y);
-        log_normal(&moments, d, h * h, self.windows.floor(), &v) - log_jacobian
+        ((sum + &tangent * round) / left, tangent)
     }
 
     /// log p(y); at the centre `own` without its own kernel.
@@ -184,6 +196,45 @@ fn windows_are_what_they_are_defined_as() {
         let expected = -all.iter().map(left_out).sum::<f64>() / 90.0;
         let found = windows.leave_one_out_nll();
         assert!((found - expected).abs() < 1e-6, "{spec}: leave-one-out {found} {expected}");
+    }
+}
+
+/// Points that are moved have the share of their windows' covariances that is asked for.
+#[test]
+fn points_are_moved_along_their_windows() {
+    const DRAWS: usize = 20_000;
+    for spec in ["sphere:2", "torus:2", "so:3"] {
+        let manifold = parse(spec).unwrap();
+        let (m, points) = (manifold.ambient_dim(), streak(&manifold, 90));
+        let windows = windows(spec, &points, 0.003);
+        let (centres, share) = (Rows::new(&points, m).unwrap(), 0.25);
+        let definition = Definition { manifold: Arc::clone(&manifold), centres, windows: &windows };
+        for centre in [3, 60] {
+            let mut expected = DMatrix::zeros(m, m);
+            for (count, h, weight) in windows.components() {
+                let (moments, tangent) = definition.moments(centre, count, None);
+                let floor2 = windows.floor().powi(2);
+                expected += (moments * (h * h) + tangent * floor2) * (weight * share);
+            }
+            let streams = Streams::new(5, "stretch");
+            let (mut sum, mut moved) = (DMatrix::zeros(m, m), 0);
+            for i in 0..DRAWS {
+                let mut x = centres.row(centre).to_vec();
+                if windows.stretch(centre, share, &mut streams.stream(i as u64, 0), &mut x) {
+                    let (v, _) = log_map(manifold.as_ref(), centres.row(centre), &x);
+                    sum += &v * v.transpose() / DRAWS as f64;
+                    moved += 1;
+                } else {
+                    assert_eq!(x, centres.row(centre));
+                }
+            }
+            let rest = 1.0 - windows.round_weight();
+            let found = f64::from(moved) / DRAWS as f64;
+            assert!((found - rest).abs() < 4.0 * (0.25 / DRAWS as f64).sqrt(), "{found} {rest}");
+            // Squares of normals have standard deviation √2 of their mean.
+            let apart = (&sum - &expected).norm();
+            assert!(apart < 0.05 * expected.norm(), "{spec}: {apart} of {}", expected.norm());
+        }
     }
 }
 

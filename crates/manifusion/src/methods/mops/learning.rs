@@ -14,6 +14,7 @@ use crate::error::SolveError;
 use crate::linalg::{distance, log_sum_exp};
 use crate::manifold::Manifold;
 use crate::mixture::{KernelMixture, random_choice};
+use crate::nn::Support;
 use crate::optim::{Adam, AdamConfig, Decay, Schedule, clip_norm};
 use crate::rng::Streams;
 use crate::rows::Rows;
@@ -308,7 +309,8 @@ impl Learner<Arrays> for Learning {
     fn step(&mut self) -> Result<StepReport, TrainError> {
         self.draw();
         let loss = self.loss_gradient()?;
-        let gradient = clip_norm(&mut self.gradient, f64::INFINITY)?;
+        let all = Support::whole(self.gradient.len());
+        let gradient = clip_norm(&mut self.gradient, &all, f64::INFINITY)?;
         let rate = self.schedule.rate(self.step);
         self.adam.step(&mut self.parameters.values, &self.gradient, rate)?;
         self.parameters.bound();

@@ -18,13 +18,15 @@ pub(in crate::methods) struct Scales {
     pub(in crate::methods) small: f64,
     /// The mass at bandwidths that a network without grids does not resolve in minutes.
     pub(in crate::methods) fine_share: f64,
+    /// Centres of the mixture.
+    centres: usize,
 }
 
 /// Bandwidths below this one are fine.
 const FINE: f64 = 1.5e-3;
-/// Grids and their tables.
+/// Grids, and log₂ of the entries of their tables, at least and at most.
 const GRID_LEVELS: usize = 14;
-const GRID_ENTRIES: u32 = 16;
+const GRID_ENTRIES: [u32; 2] = [12, 18];
 
 impl Scales {
     /// Those of the data of a task.
@@ -34,7 +36,7 @@ impl Scales {
 
     pub(in crate::methods) fn of(mixture: Option<&KernelMixture>) -> Self {
         let Some(mixture) = mixture else {
-            return Self { smallest: 0.1, small: 0.1, fine_share: 0.0 };
+            return Self { smallest: 0.1, small: 0.1, fine_share: 0.0, centres: 0 };
         };
         let quantile = |share: f64| {
             let mut below = 0.0;
@@ -48,7 +50,8 @@ impl Scales {
         };
         let fine = mixture.bandwidths().iter().zip(mixture.weights()).filter(|(b, _)| **b < FINE);
         let fine_share = fine.map(|(_, weight)| weight).sum();
-        Self { smallest: quantile(0.01), small: quantile(0.1), fine_share }
+        let centres = mixture.num_centres();
+        Self { smallest: quantile(0.01), small: quantile(0.1), fine_share, centres }
     }
 }
 
@@ -95,6 +98,14 @@ impl NetFacts<'_> {
         )
     }
 
+    /// log₂ of the entries of a grid's table: as many as the nodes around the training points, so
+    /// that on the finest grids few of them share one.
+    fn grid_entries(&self) -> u32 {
+        let nodes = 3f64.powi(self.manifold.ambient_dim() as i32) * self.scales.centres as f64;
+        let [least, most] = GRID_ENTRIES;
+        (nodes.log2().ceil() as u32).clamp(least, most)
+    }
+
     /// The network with every open choice made.
     pub(in crate::methods) fn resolve(&self, choices: &NetChoices) -> NetSettings {
         let (has_grids, choices) = (self.has_grids(choices), choices.clone());
@@ -125,7 +136,7 @@ impl NetFacts<'_> {
             fourier_max: choices.fourier_max.unwrap_or(fourier_max),
             grid_levels: choices.grid_levels.unwrap_or(if has_grids { GRID_LEVELS } else { 0 }),
             grid_max: choices.grid_max.unwrap_or(1.0 / self.scales.smallest),
-            grid_entries: choices.grid_entries.unwrap_or(GRID_ENTRIES),
+            grid_entries: choices.grid_entries.unwrap_or_else(|| self.grid_entries()),
             inverse_noise: choices.inverse_noise.unwrap_or(true),
             zero_output: choices.zero_output.unwrap_or(true),
         }

@@ -117,6 +117,7 @@ impl NetSettings {
                 coarsest: GRID_COARSEST,
                 finest: self.grid_max.max(GRID_COARSEST),
                 log2_entries: self.grid_entries,
+                lines: true,
             }),
             output_scale: if self.inverse_noise {
                 OutputScale::InverseNoise

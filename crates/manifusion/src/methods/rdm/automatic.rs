@@ -10,7 +10,7 @@ use crate::manifold::{Family, Manifold};
 use crate::methods::Geometry;
 use crate::methods::network::{NetChoices, NetFacts, Preset, Scales, smallest_time, training};
 use crate::methods::settings::Section;
-use crate::mixture::KernelMixture;
+use crate::mixture::{KernelMixture, ParzenMixture};
 use crate::nn::NetConfig;
 use crate::optim::{Decay, Optimiser};
 
@@ -42,6 +42,7 @@ fn paper(manifold: &dyn Manifold) -> Rdm {
         train: TrainChoices {
             loss: Some(Loss::Implicit),
             smoothing: Some(0.0),
+            stretch: Some(0.0),
             times: Some(TimeProposal::Learned),
             optimiser: Some(Optimiser::Adam),
             rate: Some(rate),
@@ -75,10 +76,12 @@ pub(in crate::methods) fn forgetting_rate(manifold: &dyn Manifold) -> f64 {
     }
 }
 
-/// Makes every open choice, from the manifold and from the kernel mixture of the training points.
+/// Makes every open choice, from the manifold and from the kernel mixture of so many training
+/// points.
 pub(super) fn resolve(
     choices: &Rdm,
     geometry: &Geometry,
+    points: usize,
     mixture: Option<&KernelMixture>,
 ) -> RdmSettings {
     let Geometry { manifold, prior } = geometry;
@@ -102,18 +105,21 @@ pub(super) fn resolve(
         grids_from: (kernel_known && train.loss != Some(Loss::Implicit)).then_some(0.1),
     };
     let has_grids = facts.has_grids(&net);
-    // In many dimensions the mixture is poor.
-    let usual = if manifold.dim() <= 3 { 0.5 } else { 0.05 };
+    // In many dimensions the mixture is poor, and neighbourhoods are far from round.
+    let (usual, stretched) = if manifold.dim() <= 3 { (0.5, 0.0) } else { (0.05, 0.25) };
     let smoothing = train.smoothing.unwrap_or(usual);
+    let windows_known = ParzenMixture::supports(manifold.as_ref(), prior.as_ref());
+    let is_each_centre = mixture.is_some_and(|mixture| mixture.num_centres() == points);
+    let stretch = if windows_known && is_each_centre { stretched } else { 0.0 };
     let model = ModelSettings {
         prior_score: model.prior_score.unwrap_or(!prior.is_driftless()),
         s_min: model.s_min.unwrap_or(smallest_time(&scales, smoothing)),
         t_end: model.t_end.unwrap_or(6.0 / forgetting_rate(manifold.as_ref())),
     };
 
-    // Without fine detail a narrow network learns as much in the same time as a wide one, and is
-    // used in a third of its time.
-    let is_narrow = !has_grids && kernel_known && mixture.is_some() && manifold.dim() <= 3;
+    // In few dimensions a narrow network learns as much in the same time as a wide one, and is used
+    // in a third of its time.
+    let is_narrow = kernel_known && mixture.is_some() && manifold.dim() <= 3;
     let width = net.width.or(is_narrow.then_some(128));
     let net = facts.resolve(&NetChoices { width, ..net });
 
@@ -126,6 +132,7 @@ pub(super) fn resolve(
     let train = TrainSettings {
         loss,
         smoothing,
+        stretch: train.stretch.unwrap_or(stretch),
         divergence,
         probes,
         times: train.times.unwrap_or(TimeProposal::LogUniform),

@@ -14,15 +14,17 @@ pub use settings::{
 };
 
 use super::network::{FittedNetwork, NetworkMethod, PRESET, Recipe, RecipeRun};
+use super::parzen::windows;
 use super::references::RDM;
 use super::{FitError, Fitted, Geometry, MethodInfo, ModelFacts, Request, Task, write_settings};
 use crate::divergence::{Estimator, ProbeLaw};
 use crate::loss::LossKind;
+use crate::mixture::ParzenMixture;
 use crate::nn::Mlp;
 use crate::path::PathChoice;
 use crate::train::{
-    Bound, FlowGradient, LearnedTimes, ModelParts, SmoothingTimes, TimeSampling, TrainConfig,
-    Trainer, Weighting,
+    Bound, FlowGradient, LearnedTimes, ModelParts, SmoothingTimes, Stretch, TimeSampling,
+    TrainConfig, Trainer, Weighting,
 };
 
 /// The recipe of this folder.
@@ -65,15 +67,28 @@ impl Recipe for RdmRecipe {
 
     fn resolve(choices: &Rdm, task: &Task) -> Result<RdmSettings, FitError> {
         let mixture = task.mixture.as_ref().ok();
-        Ok(automatic::resolve(choices, &task.geometry, mixture.map(AsRef::as_ref)))
+        let points = task.train.len();
+        Ok(automatic::resolve(choices, &task.geometry, points, mixture.map(AsRef::as_ref)))
     }
 
     fn trainer(task: &Task, settings: &RdmSettings, seed: u64) -> Result<Trainer, FitError> {
         let Geometry { manifold, prior } = &task.geometry;
         let config = settings.train_config(manifold.ambient_dim(), seed);
         let train = task.train.coordinates().to_vec();
-        let trainer = Trainer::new(Arc::clone(manifold), Arc::clone(prior), train, config)?;
+        let mut trainer = Trainer::new(Arc::clone(manifold), Arc::clone(prior), train, config)?;
         let (c, s_min) = (settings.train.smoothing, settings.model.s_min);
+        let share = settings.train.stretch;
+        if share > 0.0 {
+            let of_all =
+                |windows: &Arc<ParzenMixture>| windows.round().num_centres() == task.train.len();
+            let Some(windows) = windows(task)?.filter(of_all) else {
+                let (name, value) = ("train.stretch", share.to_string());
+                let expected = "0 where not every training point has Parzen windows, which up to \
+                                20000 points on spheres, tori, SO(3), R^d and their products have";
+                return Err(FitError::Setting { name, value, expected });
+            };
+            trainer = trainer.with_stretch(Stretch::new(windows, share))?;
+        }
         if c == 0.0 {
             return Ok(trainer);
         }

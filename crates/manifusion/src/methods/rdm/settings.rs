@@ -80,6 +80,9 @@ settings! {
         /// How far the data are smoothed, as a share of the squared bandwidths of their kernel
         /// mixture: 0 is the points themselves, 1 the mixture.
         smoothing: f64,
+        /// How far points are moved along their Parzen windows before that, as a share of the
+        /// windows' covariances; 0 is not at all.
+        stretch: f64,
         /// How the implicit loss computes divergences.
         divergence: Divergence,
         /// Hutchinson probes.
@@ -162,8 +165,12 @@ impl Rdm {
         let train = &self.train;
         let not_allowed =
             |name, value: String, expected| Err(FitError::Setting { name, value, expected });
-        if let Some(c) = train.smoothing.filter(|c| !(*c >= 0.0 && c.is_finite())) {
-            return not_allowed("train.smoothing", c.to_string(), "a number of at least 0");
+        for (name, share) in
+            [("train.smoothing", train.smoothing), ("train.stretch", train.stretch)]
+        {
+            if let Some(c) = share.filter(|c| !(*c >= 0.0 && c.is_finite())) {
+                return not_allowed(name, c.to_string(), "a number of at least 0");
+            }
         }
         self.net.check()?;
         train.training().check()
@@ -193,7 +200,10 @@ impl TryFrom<Rdm> for RdmSettings {
             preset: stored.preset.unwrap_or(Preset::Fast),
             model: stored.model.complete().map_err(incomplete)?,
             net: stored.net.complete().map_err(incomplete)?,
-            train: stored.train.complete().map_err(incomplete)?,
+            // Earlier runs do not name it.
+            train: TrainChoices { stretch: stored.train.stretch.or(Some(0.0)), ..stored.train }
+                .complete()
+                .map_err(incomplete)?,
         })
     }
 }

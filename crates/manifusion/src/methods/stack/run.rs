@@ -14,7 +14,7 @@ use crate::checkpoint::{pack_files, unpack_files};
 use crate::error::SolveError;
 use crate::methods::kernel::{fitted, write_mixture};
 use crate::methods::network::start_networks;
-use crate::methods::parzen::{self, fit_windows, read_windows, write_windows};
+use crate::methods::parzen::{self, read_windows, write_windows};
 use crate::methods::rdm::{RdmRecipe, RdmRun, RdmSettings};
 use crate::methods::{
     FileMap, Files, Finished, FitError, Fitted, Geometry, Member, Run, Task, write_settings,
@@ -67,7 +67,7 @@ fn seeds(seed: u64, members: usize) -> Vec<u64> {
 impl StackRun {
     pub(super) fn start(task: &Task, choices: &Stack) -> Result<Self, FitError> {
         // Before the time that is left for networks is planned.
-        let windows = windows(task)?;
+        let windows = parzen::windows(task)?;
         // Too few points to weigh networks by: the mixture alone.
         let few = task.mixture.is_ok() && task.validation.len() < LEAST_VALIDATION;
         let network = choices.network();
@@ -103,15 +103,18 @@ impl StackRun {
         settings: StackSettings,
         files: &dyn Files,
     ) -> Result<Self, FitError> {
+        let windows = match files.read(WINDOWS_FILE)? {
+            Some(_) => Some(Arc::new(read_windows(&task.geometry, WINDOWS_FILE, files)?)),
+            None => None,
+        };
+        if let Some(windows) = &windows {
+            task.windows.set(Arc::clone(windows)).ok();
+        }
         let networks: Result<Vec<RdmRun>, FitError> = seeds(task.seed, settings.members)
             .into_iter()
             .enumerate()
             .map(|(number, seed)| RdmRun::new(task, settings.network(number), seed))
             .collect();
-        let windows = match files.read(WINDOWS_FILE)? {
-            Some(_) => Some(Arc::new(read_windows(&task.geometry, WINDOWS_FILE, files)?)),
-            None => None,
-        };
         Ok(Self::of(task, settings, networks?, windows))
     }
 
@@ -273,17 +276,6 @@ impl Run for StackRun {
         }
         let model = FittedStack::new(self.geometry.clone(), self.settings.clone(), members);
         Ok(Finished { model: Arc::new(model), outcome, proposal })
-    }
-}
-
-/// Parzen windows around the centres of the mixture, where there are any.
-fn windows(task: &Task) -> Result<Option<Arc<ParzenMixture>>, FitError> {
-    let Geometry { manifold, prior } = &task.geometry;
-    match &task.mixture {
-        Ok(mixture) if ParzenMixture::supports(manifold.as_ref(), prior.as_ref()) => {
-            Ok(Some(Arc::new(fit_windows(task, Arc::clone(mixture), None)?)))
-        }
-        _ => Ok(None),
     }
 }
 

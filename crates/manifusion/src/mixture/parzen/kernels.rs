@@ -314,8 +314,15 @@ impl Kernels {
         -0.5 * square_sum / left - log_width - 0.5 * left.ln()
     }
 
-    /// Draws from a kernel.
-    pub(super) fn draw(&self, centre: usize, component: usize, stream: &mut Stream, x: &mut [f64]) {
+    /// Draws from a kernel, `factor` times as wide.
+    pub(super) fn draw(
+        &self,
+        centre: usize,
+        component: usize,
+        factor: f64,
+        stream: &mut Stream,
+        x: &mut [f64],
+    ) {
         let (d, width) = (self.charts.dim(), self.charts.space.width);
         let Component { shape, scale2 } = self.components[component];
         let shape = &self.shapes[shape];
@@ -324,7 +331,7 @@ impl Kernels {
         let mut v = vec![0.0; d];
         for (axis, square) in axes.chunks_exact(d).zip(squares) {
             let std = (scale2 * square + self.floor2).min(self.most2).sqrt();
-            axpy(std * stream.normal(), axis, &mut v);
+            axpy(factor * std * stream.normal(), axis, &mut v);
         }
         self.charts.point(&self.located[centre * width..(centre + 1) * width], &v, x);
     }

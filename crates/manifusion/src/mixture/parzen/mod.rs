@@ -25,7 +25,7 @@ use crate::linalg::{axpy, distance, log_sum_exp};
 use crate::manifold::Manifold;
 use crate::parallel;
 use crate::prior::Prior;
-use crate::rng::Streams;
+use crate::rng::{Stream, Streams};
 use crate::rows::Rows;
 use charts::Charts;
 use kernels::{Component, Kernels, Neighbours, Shapes};
@@ -205,20 +205,35 @@ impl ParzenMixture {
         parallel::for_each_chunk(&mut out, m, 64, |first, chunk| {
             for (i, x) in chunk.chunks_exact_mut(m).enumerate() {
                 let mut stream = streams.stream((first_row + first + i) as u64, 0);
-                let mut level = stream.uniform();
+                let level = stream.uniform();
                 let centre = ((stream.uniform() * count as f64) as usize).min(count - 1);
-                let below = |weight: &f64| {
-                    level -= weight;
-                    level < 0.0
-                };
-                let pick = self.weights.iter().position(below).unwrap_or(self.weights.len() - 1);
-                if pick > 0 {
-                    self.kernels.draw(centre, pick - 1, &mut stream, x);
+                if let Some(component) = self.component(level) {
+                    self.kernels.draw(centre, component, 1.0, &mut stream, x);
                 }
             }
             Ok(())
         })?;
         Ok(out)
+    }
+
+    /// Moves `x`, a centre, to a draw of its windows with `share` of their covariances; with the
+    /// weight of the heat kernels it stays. Whether it moved.
+    pub fn stretch(&self, centre: usize, share: f64, stream: &mut Stream, x: &mut [f64]) -> bool {
+        let component = self.component(stream.uniform());
+        if let Some(component) = component {
+            self.kernels.draw(centre, component, share.sqrt(), stream, x);
+        }
+        component.is_some()
+    }
+
+    /// The component at a level in [0, 1) of the weights, none for the heat kernels.
+    fn component(&self, mut level: f64) -> Option<usize> {
+        let below = |weight: &f64| {
+            level -= weight;
+            level < 0.0
+        };
+        let pick = self.weights.iter().position(below).unwrap_or(self.weights.len() - 1);
+        pick.checked_sub(1)
     }
 }
 
