@@ -40,7 +40,7 @@ const INFO: MethodInfo = MethodInfo {
             Setting {
                 name: "smoothing_ratio",
                 kind: "f64",
-                help: "Smoothing of every second network, as a share of that of the first.",
+                help: "Smoothing and stretch of every second network, as a share of those of the first.",
             },
             Setting {
                 name: "preset",

@@ -40,6 +40,8 @@ const MOST_MEMBERS: usize = 8;
 /// (`docs/generalisation.md`).
 fn steps_of_member(network: &RdmSettings) -> u64 {
     match network.train.optimiser {
+        // Fine detail is learned late.
+        Optimiser::Soap if network.net.grid_levels > 0 => 12_000,
         Optimiser::Soap => 6000,
         // More steps to the same likelihood, each cheaper.
         Optimiser::Adam => 12_000,

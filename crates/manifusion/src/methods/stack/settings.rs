@@ -20,7 +20,7 @@ pub struct Stack {
     /// Networks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub members: Option<usize>,
-    /// Smoothing of every second network, as a share of that of the first.
+    /// Smoothing and stretch of every second network, as a share of those of the first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub smoothing_ratio: Option<f64>,
     /// The bundle of defaults of a network.
@@ -82,7 +82,7 @@ impl Stack {
 pub struct StackSettings {
     /// Networks.
     pub members: usize,
-    /// Smoothing of every second network, as a share of that of the first.
+    /// Smoothing and stretch of every second network, as a share of those of the first.
     pub smoothing_ratio: f64,
     /// The bundle of defaults that was chosen from.
     pub preset: Preset,
@@ -107,6 +107,7 @@ impl StackSettings {
         let Self { preset, model, net, mut train, .. } = self.clone();
         if number % 2 == 1 {
             train.smoothing *= self.smoothing_ratio;
+            train.stretch *= self.smoothing_ratio;
         }
         RdmSettings { preset, model, net, train }
     }
