@@ -33,6 +33,7 @@ use crate::config::Config;
 use crate::error::RunError;
 use crate::folder::{RunDir, io_error};
 use crate::stored::StoredRun;
+use variance::Extent;
 
 /// The folder of the results.
 const RESULTS: &str = "results";
@@ -236,10 +237,15 @@ impl<'a> Reproduction<'a> {
         }
         let Some(mut config) = self.config(set, variant)? else { return Ok(None) };
         config.put("method", variance::METHOD);
-        let found = variance::measure(&config.choices()?, steps, self.watch)?;
+        let runs = self.wanted.out.join(RUNS);
+        std::fs::create_dir_all(&runs).map_err(io_error("creating", &runs))?;
+        let kept = runs.join(format!("{}.safetensors", target.name));
+        let extent = Extent::of_steps(steps);
+        let found = variance::measure(&config.choices()?, extent, &kept, self.watch)?;
         if let Some(found) = &found {
             std::fs::create_dir_all(dir.path()).map_err(io_error("creating", dir.path()))?;
             dir.write_json(&name, found)?;
+            std::fs::remove_file(&kept).map_err(io_error("removing", &kept))?;
         }
         Ok(found)
     }

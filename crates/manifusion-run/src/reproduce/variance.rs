@@ -4,8 +4,11 @@
 //! Both moments are measured at nodes in log s, with many paths at each and the same noise for all
 //! networks, and serve every q.
 
+use std::path::Path;
 use std::sync::Arc;
 
+use manifusion::atomic::write_atomic;
+use manifusion::checkpoint::{Arrays, Checkpoint, pack_files, unpack_files};
 use manifusion::error::SolveError;
 use manifusion::fit::Request;
 use manifusion::loss::LossBatch;
@@ -24,6 +27,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::Choices;
 use crate::data::Data;
 use crate::error::RunError;
+use crate::folder::io_error;
 
 /// The method whose loss is measured.
 pub(super) const METHOD: &str = RdmRecipe::INFO.name;
@@ -62,10 +66,24 @@ pub struct TimeVariance {
     pub batch: usize,
 }
 
-/// Nodes in log s.
-const NODES: usize = 64;
-/// Paths at every node.
-const PATHS: usize = 512;
+/// How much is measured.
+#[derive(Clone, Copy, Debug)]
+pub struct Extent {
+    /// Steps of every network.
+    pub steps: u64,
+    /// Nodes in log s.
+    pub nodes: usize,
+    /// Paths at every node.
+    pub paths: usize,
+}
+
+impl Extent {
+    /// That of the figure.
+    pub(super) fn of_steps(steps: u64) -> Self {
+        Self { steps, nodes: 64, paths: 512 }
+    }
+}
+
 /// Measurements after the first.
 const MEASUREMENTS: u64 = 20;
 
@@ -76,12 +94,15 @@ const PROPOSALS: [(TimeProposal, &str); 3] = [
     (TimeProposal::Learned, "learned"),
 ];
 
-/// Trains three networks with as many steps each, and measures; none if it is stopped.
-pub(super) fn measure(
+/// Trains three networks with as many steps each, and measures; none if it is stopped. What is done
+/// is kept in the file `kept` after every measurement, and the same call goes on from there.
+pub fn measure(
     choices: &Choices,
-    steps: u64,
+    extent: Extent,
+    kept: &Path,
     watch: &Watch,
 ) -> Result<Option<TimeVariance>, RunError> {
+    let Extent { steps, nodes, paths } = extent;
     let task = watch.stage("reading", || task(choices, watch))?;
     let choices: Rdm = read_settings(&choices.section)?;
     let settings = RdmRecipe::resolve(&choices, &task)?;
@@ -91,7 +112,7 @@ pub(super) fn measure(
         own.train.times = times;
         trainers.push(RdmRecipe::trainer(&task, &own, task.seed)?);
     }
-    let mut meter = Meter::new(&task, &settings)?;
+    let mut meter = Meter::new(&task, &settings, extent)?;
     let (s_min, t_end) = (settings.model.s_min, settings.model.t_end);
     let fixed: [Box<dyn Proposal>; 2] = [
         Box::new(Uniform::new(s_min, t_end).map_err(TrainError::from).map_err(FitError::from)?),
@@ -105,14 +126,18 @@ pub(super) fn measure(
         proposal: Vec::new(),
         s_min,
         t_end,
-        nodes: NODES,
-        paths: PATHS,
+        nodes,
+        paths,
         batch: settings.train.batch,
     };
     found.variances.push(curve("least"));
-    watch.begin("training", steps, 0);
+    if let Some(before) = read_kept(kept, &found, &mut trainers)? {
+        found = before;
+    }
+    let done = found.steps.last().copied().unwrap_or(0);
+    watch.begin("training", steps, done);
     let every = (steps / MEASUREMENTS).max(1);
-    for step in 1..=steps {
+    for step in done + 1..=steps {
         for trainer in &mut trainers {
             trainer.step().map_err(FitError::from)?;
         }
@@ -137,10 +162,51 @@ pub(super) fn measure(
         for (variance, curve) in variances.zip(&mut found.variances) {
             curve.values.push(variance);
         }
+        write_kept(kept, &found, &trainers)?;
     }
     let learned = trainers[PROPOSALS.len() - 1].proposal();
     found.proposal =
         meter.quadrature.times.iter().map(|s| [*s, learned.log_density(*s).exp()]).collect();
+    Ok(Some(found))
+}
+
+/// What was measured so far, and the networks, in one file.
+fn write_kept(path: &Path, found: &TimeVariance, trainers: &[Trainer]) -> Result<(), RunError> {
+    let text = serde_json::to_vec(found).map_err(|e| RunError::Settings(e.to_string()))?;
+    let mut files = vec![text];
+    for trainer in trainers {
+        let bytes = trainer.checkpoint(Arrays::default()).to_bytes();
+        files.push(bytes.map_err(FitError::from)?);
+    }
+    let bytes = pack_files(&files).map_err(FitError::from)?;
+    write_atomic(path, &bytes).map_err(io_error("writing", path))
+}
+
+/// Puts the networks where an earlier call left them; what it had measured, or none if there is
+/// none of the same kind.
+fn read_kept(
+    path: &Path,
+    asked: &TimeVariance,
+    trainers: &mut [Trainer],
+) -> Result<Option<TimeVariance>, RunError> {
+    if !path.is_file() {
+        return Ok(None);
+    }
+    let bytes = std::fs::read(path).map_err(io_error("reading", path))?;
+    let name = path.display().to_string();
+    let damaged = |source| FitError::File { name: name.clone(), source };
+    let files = unpack_files(&bytes).map_err(damaged)?;
+    let Some((text, networks)) = files.split_first() else { return Ok(None) };
+    let found: TimeVariance =
+        serde_json::from_slice(text).map_err(|e| RunError::Settings(format!("{name}: {e}")))?;
+    let kind = |found: &TimeVariance| (found.nodes, found.paths, found.batch);
+    if kind(&found) != kind(asked) || networks.len() != trainers.len() {
+        return Ok(None);
+    }
+    for (trainer, network) in trainers.iter_mut().zip(networks) {
+        let checkpoint = Checkpoint::from_bytes(network).map_err(damaged)?;
+        trainer.restore(checkpoint).map_err(FitError::from)?;
+    }
     Ok(Some(found))
 }
 
@@ -202,24 +268,26 @@ struct Meter {
     geometry: Geometry,
     batch: LossBatch,
     losses: Vec<f64>,
+    paths: usize,
     quadrature: Quadrature,
 }
 
 impl Meter {
-    fn new(task: &Task, settings: &RdmSettings) -> Result<Self, RunError> {
+    fn new(task: &Task, settings: &RdmSettings, extent: Extent) -> Result<Self, RunError> {
+        let Extent { nodes, paths, .. } = extent;
         let geometry = task.geometry.clone();
         let (manifold, prior) = (&geometry.manifold, &geometry.prior);
         let m = manifold.ambient_dim();
         let config = settings.train_config(m, task.seed);
         let path = NoisingPath::new(Arc::clone(manifold), Arc::clone(prior), config.path)?;
-        let quadrature = Quadrature::new(config.s_min, config.t_end, NODES);
-        let n = NODES * PATHS;
+        let quadrature = Quadrature::new(config.s_min, config.t_end, nodes);
+        let n = nodes * paths;
         let mut batch = LossBatch::new(n, m);
         let picks = Streams::new(task.seed, "variance-rows");
         let train = task.train.rows();
         let mut y0 = vec![0.0; n * m];
         for (i, (y0, s)) in y0.chunks_exact_mut(m).zip(&mut batch.s).enumerate() {
-            *s = quadrature.times[i / PATHS];
+            *s = quadrature.times[i / paths];
             let pick = picks.stream(i as u64, 0).uniform() * train.len() as f64;
             y0.copy_from_slice(train.row((pick as usize).min(train.len() - 1)));
         }
@@ -231,7 +299,7 @@ impl Meter {
         let probes = Streams::new(task.seed, "variance-probes");
         batch.prepare(manifold.as_ref(), prior.as_ref(), config.loss, None, y0, &probes)?;
         let losses = vec![0.0; n];
-        Ok(Self { geometry, batch, losses, quadrature })
+        Ok(Self { geometry, batch, losses, paths, quadrature })
     }
 
     /// Measures the moments of a network in training.
@@ -246,10 +314,11 @@ impl Meter {
             .loss_gradient(input, &form, &mut workspace, &mut self.losses, None)
             .map_err(TrainError::from)
             .map_err(FitError::from)?;
-        let nodes = self.quadrature.moments.iter_mut().zip(self.losses.chunks_exact(PATHS));
+        let paths = self.paths;
+        let nodes = self.quadrature.moments.iter_mut().zip(self.losses.chunks_exact(paths));
         for (moments, losses) in nodes {
             let mean =
-                |power: i32| losses.iter().map(|l| l.powi(power)).sum::<f64>() / PATHS as f64;
+                |power: i32| losses.iter().map(|l| l.powi(power)).sum::<f64>() / paths as f64;
             *moments = [mean(1), mean(2)];
         }
         Ok(())
