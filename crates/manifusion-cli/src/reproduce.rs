@@ -13,8 +13,8 @@ use manifusion_plot::{
 };
 use manifusion_run::StoredRun;
 use manifusion_run::reproduce::{
-    Content, Figure, PanelKind, PanelRun, Reproduction, TARGETS, Target, TimeVariance,
-    VarianceCurve, VariantRun, Wanted, data_folder, targets, variants_markdown,
+    Content, Figure, PanelKind, PanelRun, Reproduction, Set, TARGETS, Target, TimeVariance,
+    VarianceCurve, VariantRun, Wanted, data_folder, settings_markdown, targets, variants_markdown,
 };
 use serde_json::json;
 
@@ -136,6 +136,13 @@ fn make(
                 return Ok(Vec::new());
             }
             (curves(target, &runs)?, Some(variants_markdown(target.title, &runs)))
+        }
+        Content::Figure(Figure::Settings { method, sets }) => {
+            let runs = work.settings_runs(method, sets)?;
+            if runs.is_empty() || work.is_stopped() {
+                return Ok(Vec::new());
+            }
+            (settings(target, &runs)?, Some(settings_markdown(target.title, &runs)))
         }
         Content::Figure(Figure::Projection { point }) => {
             let found = Projections::of(*point)?;
@@ -261,6 +268,29 @@ fn time_variance(target: &Target, found: &TimeVariance) -> Result<Picture> {
             )
         },
     ];
+    Ok(draw_charts(target.title, &charts, WIDTH)?)
+}
+
+/// Validation over time with our settings and with the paper's.
+fn settings(target: &Target, runs: &[(&Set, [VariantRun; 2])]) -> Result<Picture> {
+    let mut charts = Vec::new();
+    for (set, both) in runs {
+        let mut lines = Vec::new();
+        for (i, run) in both.iter().enumerate() {
+            let rows = run.stored.curves()?.rows;
+            let validation = |row: &MetricsRow| Some([row.seconds, row.validation_nll?]);
+            lines.push(line(i, run.title, rows.iter().filter_map(validation).collect()));
+        }
+        charts.push(Chart {
+            title: set.title.to_owned(),
+            x: String::from("seconds since the start"),
+            y: String::from("validation NLL, nats per point"),
+            x_scale: AxisScale::Linear,
+            y_scale: AxisScale::Linear,
+            noisy: false,
+            lines,
+        });
+    }
     Ok(draw_charts(target.title, &charts, WIDTH)?)
 }
 

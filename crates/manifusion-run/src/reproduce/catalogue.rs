@@ -2,8 +2,8 @@
 //! Data only; nothing here computes.
 
 use super::kinds::{
-    Block, Bounds, Budget, Content, Figure, FileInfo, Kind, Methods, Number, Origin, PanelKind,
-    Published, Set, Table, Target, Variant,
+    Block, BothSettings, Bounds, Budget, Content, Figure, FileInfo, Kind, Methods, Number, Origin,
+    PanelKind, Published, Set, Table, Target, Variant,
 };
 
 const EARTH_COLUMNS: &str = "lat,lon (degrees north and east)";
@@ -343,6 +343,33 @@ static INTEGRATION: &[Variant] = &[
     integration!("-heun1000", "1000", "train.noise_steps=1000"),
 ];
 
+/// The paper's settings as far as it states them, those of `configs/paper`.
+macro_rules! paper {
+    ($name:ident, $($setting:literal),*) => {
+        static $name: Variant = Variant {
+            suffix: "-paper",
+            title: "",
+            settings: &[
+                "evaluate.bound_points=0",
+                "evaluate.mass_points=0",
+                "preset=paper",
+                "train.times_gradient=reparameterised",
+                $($setting),*
+            ],
+            budget: Budget::Minutes,
+        };
+    };
+}
+
+paper!(PAPER_SPHERE, "train.noise_steps=100");
+paper!(PAPER_TORUS, "train.noise_steps=1000");
+paper!(PAPER_HYPERBOLIC, "train.noise_steps=100", "data.rows=10000");
+paper!(PAPER_ROTATIONS, "train.noise_steps=100", "train.divergence=hutchinson", "data.rows=10000");
+
+const fn both(set: &'static Set, ours: &'static Variant, paper: &'static Variant) -> BothSettings {
+    BothSettings { set, ours, paper }
+}
+
 /// The paper's loss, without smoothing. The proposal is updated ten times as often as in the paper,
 /// which trains a hundred times as long.
 static VARIANCE: Variant = Variant {
@@ -502,5 +529,29 @@ pub static TARGETS: &[Target] = &[
         name: "figure7",
         title: "Figure 7: the Lorentz projection is not the closest point",
         content: Content::Figure(Figure::Projection { point: [1.0, 0.9] }),
+    },
+    Target {
+        name: "settings",
+        title: "The paper's settings and ours in equal time: validation of one network",
+        content: Content::Figure(Figure::Settings {
+            method: "rdm",
+            sets: &[
+                both(&VOLCANO, &PLAIN, &PAPER_SPHERE),
+                both(&EARTHQUAKE, &PLAIN, &PAPER_SPHERE),
+                both(&FLOOD, &PLAIN, &PAPER_SPHERE),
+                both(&FIRE, &PLAIN, &PAPER_SPHERE),
+                both(&GENERAL, &PLAIN, &PAPER_TORUS),
+                both(&GLYCINE, &PLAIN, &PAPER_TORUS),
+                both(&PROLINE, &PLAIN, &PAPER_TORUS),
+                both(&PREPRO, &PLAIN, &PAPER_TORUS),
+                both(&RNA, &PLAIN, &PAPER_TORUS),
+                both(&RNA_NR185, &PLAIN, &PAPER_TORUS),
+                both(&WRAPPED, &GENERATED, &PAPER_HYPERBOLIC),
+                both(&GAUSSIANS, &GENERATED, &PAPER_HYPERBOLIC),
+                both(&CHECKERBOARD, &GENERATED, &PAPER_HYPERBOLIC),
+                both(&MIXTURE, &GENERATED, &PAPER_HYPERBOLIC),
+                both(&ROTATIONS, &GENERATED, &PAPER_ROTATIONS),
+            ],
+        }),
     },
 ];

@@ -161,6 +161,17 @@ pub enum PanelKind {
     Euler,
 }
 
+/// A set with two ways to run a method on it.
+#[derive(Debug)]
+pub struct BothSettings {
+    /// The data.
+    pub set: &'static Set,
+    /// Our settings.
+    pub ours: &'static Variant,
+    /// The paper's.
+    pub paper: &'static Variant,
+}
+
 /// A figure of the paper.
 #[derive(Debug)]
 pub enum Figure {
@@ -192,6 +203,14 @@ pub enum Figure {
         method: &'static str,
         /// The runs.
         variants: &'static [Variant],
+    },
+    /// A method with our settings and with the paper's, in equal time: validation over seconds, one
+    /// chart for each set.
+    Settings {
+        /// The method.
+        method: &'static str,
+        /// The sets.
+        sets: &'static [BothSettings],
     },
     /// A point, its Lorentz projection onto the hyperbola and its closest point.
     Projection {
@@ -228,6 +247,9 @@ impl Target {
             Content::Figure(Figure::Densities { sets, .. }) => sets.to_vec(),
             Content::Figure(Figure::TimeVariance { set, .. } | Figure::Variants { set, .. }) => {
                 vec![*set]
+            }
+            Content::Figure(Figure::Settings { sets, .. }) => {
+                sets.iter().map(|both| both.set).collect()
             }
             Content::Figure(Figure::Projection { .. }) => Vec::new(),
         }

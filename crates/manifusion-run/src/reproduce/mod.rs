@@ -22,10 +22,10 @@ use serde::Serialize;
 
 pub use catalogue::TARGETS;
 pub use kinds::{
-    Block, Bounds, Budget, Content, Figure, FileInfo, Kind, Methods, Number, Origin, PanelKind,
-    Published, Set, Table, Target, Variant,
+    Block, BothSettings, Bounds, Budget, Content, Figure, FileInfo, Kind, Methods, Number, Origin,
+    PanelKind, Published, Set, Table, Target, Variant,
 };
-pub use table::{table_markdown, variants_markdown};
+pub use table::{settings_markdown, table_markdown, variants_markdown};
 pub use variance::{TimeVariance, VarianceCurve};
 
 use crate::compare::{Comparison, Plan, compare, read_results};
@@ -189,25 +189,59 @@ impl<'a> Reproduction<'a> {
         method: &str,
         variants: &'static [Variant],
     ) -> Result<Vec<VariantRun>, RunError> {
+        let seeds: Vec<u64> = (0..self.wanted.seeds).collect();
         let mut found = Vec::new();
         for variant in variants {
-            if !self.wants(set) || self.is_stopped() {
-                continue;
-            }
-            let seeds: Vec<u64> = (0..self.wanted.seeds).collect();
-            let Some(folder) = self.runs(set, variant, &[method.to_owned()], &seeds)? else {
-                break;
-            };
-            let run = crate::compare::run_folder(&folder, method, 0);
-            let comparison = Comparison::of(&read_results(&folder)?)?;
-            if comparison.methods.iter().any(|row| row.nll.is_some()) {
-                let stored = StoredRun::open(&run)?;
-                found.push(VariantRun { title: variant.title, stored, comparison });
-            } else if !self.is_stopped() {
-                self.leave_out(format!("{}{}: {method} failed", set.id, variant.suffix));
-            }
+            found.extend(self.variant_run(set, method, variant, variant.title, &seeds)?);
         }
         Ok(found)
+    }
+
+    /// Runs with our settings and with the paper's, the first seed of each set; sets without both
+    /// are left out.
+    pub fn settings_runs(
+        &mut self,
+        method: &str,
+        sets: &'static [BothSettings],
+    ) -> Result<Vec<(&'static Set, [VariantRun; 2])>, RunError> {
+        let mut found = Vec::new();
+        for BothSettings { set, ours, paper } in sets {
+            let ours = self.variant_run(set, method, ours, "ours", &[0])?;
+            let Some(ours) = ours else { continue };
+            let paper = self.variant_run(set, method, paper, "the paper's", &[0])?;
+            found.extend(paper.map(|paper| (*set, [ours, paper])));
+        }
+        Ok(found)
+    }
+
+    /// Runs of one method, with the first seed's in its folder; none without the data, if they
+    /// failed, or if they are not wanted.
+    fn variant_run(
+        &mut self,
+        set: &'static Set,
+        method: &str,
+        variant: &Variant,
+        title: &'static str,
+        seeds: &[u64],
+    ) -> Result<Option<VariantRun>, RunError> {
+        if !self.wants(set) || self.is_stopped() {
+            return Ok(None);
+        }
+        let Some(folder) = self.runs(set, variant, &[method.to_owned()], seeds)? else {
+            return Ok(None);
+        };
+        let run = crate::compare::run_folder(&folder, method, 0);
+        let mut results = read_results(&folder)?;
+        results.retain(|result| result.method == method && seeds.contains(&result.seed));
+        let comparison = Comparison::of(&results)?;
+        if comparison.methods.iter().any(|row| row.nll.is_some()) {
+            let stored = StoredRun::open(&run)?;
+            return Ok(Some(VariantRun { title, stored, comparison }));
+        }
+        if !self.is_stopped() {
+            self.leave_out(format!("{}{}: {method} failed", set.id, variant.suffix));
+        }
+        Ok(None)
     }
 
     /// The variance of the loss with several proposals of times, `OUT/results/NAME.json`; none

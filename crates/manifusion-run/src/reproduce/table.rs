@@ -193,6 +193,26 @@ pub fn variants_markdown(title: &str, runs: &[VariantRun]) -> String {
     text
 }
 
+/// Runs with our settings and with the paper's, as Markdown.
+pub fn settings_markdown(title: &str, runs: &[(&Set, [VariantRun; 2])]) -> String {
+    let mut text = format!("# {title}\n\n");
+    text +=
+        "Test negative log-likelihood in nats per point of seed 0, and seconds of training.\n\n";
+    let heads =
+        ["set", "our settings", "the paper's settings", "training (s), ours", "the paper's"];
+    text += &line(heads.map(str::to_owned));
+    text += &line(heads.map(|_| String::from("---:")));
+    for (set, both) in runs {
+        let rows = both.each_ref().map(|run| run.comparison.methods.first());
+        let nll = rows.map(|row| row.and_then(|row| row.nll).map_or_else(nothing, three));
+        let seconds = rows.map(|row| {
+            row.and_then(|row| row.train_seconds).map_or_else(nothing, |s| format!("{s:.0}"))
+        });
+        text += &line([set.id.to_owned()].into_iter().chain(nll).chain(seconds));
+    }
+    text
+}
+
 impl TimeVariance {
     /// The numbers as Markdown: variances at the end and over the training, and how many times the
     /// least possible one they are.

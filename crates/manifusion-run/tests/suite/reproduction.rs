@@ -182,7 +182,9 @@ fn generated_sets_need_no_data() {
     assert_eq!(names, ["generated", "figure5", "figure6", "figure7"]);
     for target in TARGETS {
         if let Content::Figure(
-            Figure::Densities { method: name, .. } | Figure::Variants { method: name, .. },
+            Figure::Densities { method: name, .. }
+            | Figure::Variants { method: name, .. }
+            | Figure::Settings { method: name, .. },
         ) = &target.content
         {
             method(name).unwrap();
@@ -222,4 +224,35 @@ fn the_tables_of_the_documentation_are_those_of_the_results() {
         text == expected,
         "docs/results.md and results/ differ; UPDATE_DOCS=1 rewrites the page"
     );
+}
+
+/// The paper's settings in the catalogue are those of `configs/paper`.
+#[test]
+fn settings_of_the_catalogue_are_those_of_the_files() {
+    let pairs = TARGETS.iter().filter_map(|target| match &target.content {
+        Content::Figure(Figure::Settings { sets, .. }) => Some(sets.iter()),
+        _ => None,
+    });
+    let mut compared = 0;
+    for both in pairs.flatten() {
+        let path = root().join(format!("configs/paper/{}.toml", both.set.id));
+        let text = std::fs::read_to_string(&path).unwrap();
+        let of_file = Config::parse(&text).unwrap().choices().unwrap().section;
+        let mut config = Config::default();
+        config.put("method", "rdm");
+        config.put("manifold", both.set.manifold);
+        for setting in both.paper.settings {
+            config.set(setting).unwrap();
+        }
+        // What the preset sets by itself stands in the files for readers.
+        let own = config.choices().unwrap().section;
+        for (key, value) in own["train"].as_object().unwrap() {
+            assert_eq!(&of_file["train"][key], value, "{path:?}: {key}");
+            compared += 1;
+        }
+        for key in ["noise_steps", "times_gradient", "divergence"] {
+            assert_eq!(own["train"].get(key), of_file["train"].get(key), "{path:?}: {key}");
+        }
+    }
+    assert!(compared >= 30, "{compared}");
 }
