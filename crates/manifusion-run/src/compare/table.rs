@@ -61,6 +61,8 @@ columns! {
         nll_std: Option<f64>, "nats";
         /// nll of each seed.
         nll_of_seeds: Vec<f64>, "nats";
+        /// nll of the first network alone, for a method that has several.
+        network_nll: Option<f64>, "nats";
         /// nll minus that of the best method, on the seeds that both have.
         difference: Option<f64>, "nats";
         /// Standard error of difference, paired point by point.
@@ -417,6 +419,7 @@ impl<'a> OfMethod<'a> {
             nll: Some(over_seeds.value),
             nll_std: Some(over_seeds.se * count.sqrt()).filter(|std| !std.is_nan()),
             nll_of_seeds: nlls,
+            network_nll: self.mean(|run| run.evaluation.network_nll),
             difference,
             difference_se,
             train_seconds: self.mean(|run| run.evaluation.train_seconds),

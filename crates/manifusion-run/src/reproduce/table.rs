@@ -88,6 +88,16 @@ fn block_markdown(table: &Table, block: &Block, compared: &[Option<Comparison>])
         let cells = compared.iter().map(|found| row(found).unwrap_or_else(nothing));
         let name = [format!("`{method}`")];
         text += &line(name.into_iter().chain(cells).chain(words(["exact", "here"])));
+        let network = |found: &Option<Comparison>| {
+            let mut rows = found.as_ref()?.methods.iter();
+            Some(three(rows.find(|row| row.method == **method)?.network_nll?))
+        };
+        let cells: Vec<Option<String>> = compared.iter().map(network).collect();
+        if cells.iter().any(Option::is_some) {
+            let cells = cells.into_iter().map(|cell| cell.unwrap_or_else(nothing));
+            let name = [format!("first network of `{method}`")];
+            text += &line(name.into_iter().chain(cells).chain(words(["exact", "here"])));
+        }
     }
     let counts = |value: &dyn Fn(&Comparison) -> String| {
         let cells = compared.iter().map(|found| found.as_ref().map_or_else(nothing, value));

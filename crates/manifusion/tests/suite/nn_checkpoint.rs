@@ -3,8 +3,8 @@
 
 use manifusion::checkpoint::{Checkpoint, CheckpointError};
 use manifusion::nn::{
-    FieldInput, FieldOutput, FourierConfig, Mlp, NetConfig, ShardCotangents, ShardValues,
-    TimeConditioning, VariationalField,
+    FieldInput, FieldOutput, FourierConfig, GridConfig, Mlp, NetConfig, ShardCotangents,
+    ShardValues, TimeConditioning, VariationalField,
 };
 use manifusion::optim::{Adam, AdamConfig, Ema};
 use manifusion::rows::Rows;
@@ -138,4 +138,12 @@ fn other_files_are_refused_with_a_reason() {
     ));
     let double = Checkpoint::<f64>::from_bytes(&bytes).unwrap_err();
     assert!(matches!(double, CheckpointError::Scalar { .. }), "{double}");
+}
+
+/// Networks of earlier files do not say how the entries of their grids lie: scattered.
+#[test]
+fn grids_of_earlier_files_have_scattered_entries() {
+    let text = r#"{"levels": 3, "coarsest": 1.0, "finest": 4.0, "log2_entries": 6}"#;
+    let grid: GridConfig = serde_json::from_str(text).unwrap();
+    assert!(!grid.lines && grid.log2_entries == 6);
 }
