@@ -50,8 +50,8 @@ columns! {
     {
         /// Name of the method.
         method: String, "";
-        /// best (lowest nll), tie (not told apart from the best: difference at most twice its
-        /// standard error), worse, or failed.
+        /// best (lowest nll of those with the most seeds), tie (not told apart from the best:
+        /// difference at most twice its standard error), better (on fewer seeds), worse, or failed.
         standing: Standing, "";
         /// Seeds with a result.
         seeds: usize, "";
@@ -90,8 +90,10 @@ columns! {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Standing {
-    /// The lowest NLL.
+    /// The lowest NLL of the methods that have the most seeds.
     Best,
+    /// A lower NLL than the best on the seeds that both have, which are not all.
+    Better,
     /// Not told apart from the best.
     Tie,
     /// A higher NLL than the best.
@@ -105,6 +107,7 @@ impl fmt::Display for Standing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Best => "best",
+            Self::Better => "better",
             Self::Tie => "tie",
             Self::Worse => "worse",
             Self::Failed => "failed",
@@ -407,6 +410,7 @@ impl<'a> OfMethod<'a> {
         let standing = match (difference, difference_se) {
             _ if is_best => Standing::Best,
             (Some(difference), Some(se)) if difference.abs() <= TIE * se => Standing::Tie,
+            (Some(difference), Some(_)) if difference < 0.0 => Standing::Better,
             // A single point tells nothing apart, unless it has no density at all.
             (Some(difference), None) if difference.is_finite() => Standing::Tie,
             _ => Standing::Worse,

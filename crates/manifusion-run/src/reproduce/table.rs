@@ -284,7 +284,7 @@ fn cell(row: &MethodRow) -> String {
     let Some(nll) = row.nll else { return String::from("failed") };
     let value = if nll.is_finite() { three(nll) } else { String::from("∞") };
     let value = match row.standing {
-        Standing::Best | Standing::Tie => format!("**{value}**"),
+        Standing::Best | Standing::Better | Standing::Tie => format!("**{value}**"),
         Standing::Worse | Standing::Failed => value,
     };
     match row.nll_std.filter(|std| std.is_finite()) {

@@ -458,7 +458,8 @@ fn differences_are_paired() {
     assert_eq!(order, ["a", "b", "zero", "fewer"]);
     assert_eq!(row(&found, "zero").standing, Standing::Worse);
     assert_eq!(row(&found, "zero").nll, Some(f64::INFINITY));
-    assert_eq!(row(&found, "fewer").difference, Some(-8.0));
+    let fewer = row(&found, "fewer");
+    assert_eq!((fewer.difference, fewer.standing), (Some(-8.0), Standing::Better));
     // Other points cannot be paired.
     let error = Comparison::of(&[a[0].clone(), result("b", 0, "u", &[0.0; 4])]).unwrap_err();
     assert_eq!(
