@@ -41,7 +41,7 @@ const MOST_MEMBERS: usize = 8;
 fn steps_of_member(network: &RdmSettings) -> u64 {
     match network.train.optimiser {
         // Fine detail is learned late.
-        Optimiser::Soap if network.net.grid_levels > 0 => 12_000,
+        Optimiser::Soap if network.net.grid_levels > 0 => 20_000,
         Optimiser::Soap => 6000,
         // More steps to the same likelihood, each cheaper.
         Optimiser::Adam => 12_000,
