@@ -123,7 +123,7 @@ fn entry(row: &MethodRow) -> Option<ComparedMethod> {
         nll_of_seeds: row.nll_of_seeds.clone(),
         difference: row.difference?,
         difference_se: row.difference_se,
-        is_best: row.standing == Standing::Best,
+        is_best: matches!(row.standing, Standing::Best | Standing::Better),
         is_tie: row.standing == Standing::Tie,
     })
 }

@@ -176,9 +176,8 @@ impl Comparison {
         let true_nll =
             |number: usize| all.iter().find_map(|method| method.runs[number]?.evaluation.true_nll);
         let truths: Option<Vec<f64>> = (0..seeds.len()).map(true_nll).collect();
-        let mean = |values: Vec<f64>| values.iter().sum::<f64>() / values.len() as f64;
         Ok(Self {
-            truth: truths.filter(|values| !values.is_empty()).map(mean),
+            truth: truths.filter(|values| !values.is_empty()).map(|values| mean(&values).value),
             dataset: any.and_then(|run| run.evaluation.dataset.clone()),
             manifold: any.map(|run| run.evaluation.manifold.clone()),
             measure: any.map(|run| run.evaluation.measure.clone()),

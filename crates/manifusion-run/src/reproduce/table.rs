@@ -16,8 +16,8 @@ use crate::folder::RunDir;
 pub fn table_markdown(table: &Table, results: &Path) -> Result<String, RunError> {
     let mut text = format!("# {}\n\n", table.title);
     text += "Test negative log-likelihood in nats per point, mean ± standard deviation over the \
-             seeds; lower is better. **Bold**: the best of ours, and what is at most two paired \
-             standard errors from it.\n";
+             seeds; lower is better. **Bold**: the best of ours, what is at most two paired \
+             standard errors from it, and what is better on the seeds that both have.\n";
     let differing = table.sets.iter().filter_map(|set| Some((set.id, set.differs?)));
     for (id, differs) in differing {
         let _ = write!(text, "\n- {id}: {differs}.");

@@ -131,7 +131,7 @@ pub fn measure(
         batch: settings.train.batch,
     };
     found.variances.push(curve("least"));
-    if let Some(before) = read_kept(kept, &found, &mut trainers)? {
+    if let Some(before) = read_kept(kept, extent, &mut trainers)? {
         found = before;
     }
     let done = found.steps.last().copied().unwrap_or(0);
@@ -162,7 +162,9 @@ pub fn measure(
         for (variance, curve) in variances.zip(&mut found.variances) {
             curve.values.push(variance);
         }
-        write_kept(kept, &found, &trainers)?;
+        let so_far = Kept { steps, found };
+        write_kept(kept, &so_far, &trainers)?;
+        found = so_far.found;
     }
     let learned = trainers[PROPOSALS.len() - 1].proposal();
     found.proposal =
@@ -170,9 +172,17 @@ pub fn measure(
     Ok(Some(found))
 }
 
+/// A measurement that is not at its end.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    /// Steps that were asked for: rates of learning depend on them.
+    steps: u64,
+    found: TimeVariance,
+}
+
 /// What was measured so far, and the networks, in one file.
-fn write_kept(path: &Path, found: &TimeVariance, trainers: &[Trainer]) -> Result<(), RunError> {
-    let text = serde_json::to_vec(found).map_err(|e| RunError::Settings(e.to_string()))?;
+fn write_kept(path: &Path, kept: &Kept, trainers: &[Trainer]) -> Result<(), RunError> {
+    let text = serde_json::to_vec(kept).map_err(|e| RunError::Settings(e.to_string()))?;
     let mut files = vec![text];
     for trainer in trainers {
         let bytes = trainer.checkpoint(Arrays::default()).to_bytes();
@@ -182,11 +192,11 @@ fn write_kept(path: &Path, found: &TimeVariance, trainers: &[Trainer]) -> Result
     write_atomic(path, &bytes).map_err(io_error("writing", path))
 }
 
-/// Puts the networks where an earlier call left them; what it had measured, or none if there is
-/// none of the same kind.
+/// Puts the networks where an earlier call left them; what it had measured, or none if there was
+/// none. An error if that call asked for something else.
 fn read_kept(
     path: &Path,
-    asked: &TimeVariance,
+    extent: Extent,
     trainers: &mut [Trainer],
 ) -> Result<Option<TimeVariance>, RunError> {
     if !path.is_file() {
@@ -197,11 +207,15 @@ fn read_kept(
     let damaged = |source| FitError::File { name: name.clone(), source };
     let files = unpack_files(&bytes).map_err(damaged)?;
     let Some((text, networks)) = files.split_first() else { return Ok(None) };
-    let found: TimeVariance =
+    let Kept { steps, found } =
         serde_json::from_slice(text).map_err(|e| RunError::Settings(format!("{name}: {e}")))?;
-    let kind = |found: &TimeVariance| (found.nodes, found.paths, found.batch);
-    if kind(&found) != kind(asked) || networks.len() != trainers.len() {
-        return Ok(None);
+    let (before, now) = (
+        format!("{steps} with {} paths at {} nodes", found.paths, found.nodes),
+        format!("{} with {} paths at {} nodes", extent.steps, extent.paths, extent.nodes),
+    );
+    if before != now {
+        let (path, key) = (path.to_owned(), String::from("steps"));
+        return Err(RunError::OtherPlan { path, key, before, now });
     }
     for (trainer, network) in trainers.iter_mut().zip(networks) {
         let checkpoint = Checkpoint::from_bytes(network).map_err(damaged)?;

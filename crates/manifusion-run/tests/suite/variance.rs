@@ -47,6 +47,10 @@ fn a_stopped_measurement_goes_on() {
     assert!(measure(&choices(), extent, &kept, &Watch::new(halfway)).unwrap().is_none());
     let before = std::fs::metadata(&kept).unwrap().len();
     assert!(before > 1000, "{before} bytes");
+    // Another number of steps has other rates: not the same measurement.
+    let longer = Extent { steps: 40, ..extent };
+    let error = measure(&choices(), longer, &kept, &Watch::default()).unwrap_err().to_string();
+    assert!(error.contains("20 with") && error.contains("40 with"), "{error}");
     let again = measure(&choices(), extent, &kept, &Watch::default()).unwrap().unwrap();
     assert_eq!(again, whole);
     // A damaged file is named.

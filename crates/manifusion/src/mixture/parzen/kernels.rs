@@ -2,7 +2,7 @@
 
 use super::charts::Charts;
 use crate::error::SolveError;
-use crate::linalg::{axpy, log_sum_exp, symmetric_eigen};
+use crate::linalg::{axpy, log_sum_exp, scratch, symmetric_eigen};
 use crate::parallel;
 use crate::rng::Stream;
 use crate::rows::Rows;
@@ -328,7 +328,7 @@ impl Kernels {
         let shape = &self.shapes[shape];
         let axes = &shape.axes[centre * d * d..(centre + 1) * d * d];
         let squares = &shape.squares[centre * d..(centre + 1) * d];
-        let mut v = vec![0.0; d];
+        let mut v = scratch(d);
         for (axis, square) in axes.chunks_exact(d).zip(squares) {
             let std = (scale2 * square + self.floor2).min(self.most2).sqrt();
             axpy(factor * std * stream.normal(), axis, &mut v);
