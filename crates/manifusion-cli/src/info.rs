@@ -29,7 +29,7 @@ pub(crate) fn run(args: &Args) -> Result<End> {
         let report = json!({
             "settings": settings.to_json()?,
             "finished": finished,
-            "step": progress.map(|(step, _)| step),
+            "step": outcome.as_ref().map(|o| o.steps).or(progress.map(|(step, _)| step)),
             "rows": [split.train.len(), split.validation.len(), split.test.len()],
             "split_hash": split.hash(),
             "config_hash": settings.hash()?,

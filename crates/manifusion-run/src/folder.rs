@@ -90,6 +90,17 @@ impl RunDir {
         write_atomic(&path, bytes).map_err(io_error("writing", &path))
     }
 
+    /// Removes a file, if there is one.
+    pub(crate) fn remove(&self, name: &str) -> Result<(), RunError> {
+        let path = self.file(name);
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(io_error("removing", &path)(error))
+            }
+            _ => Ok(()),
+        }
+    }
+
     pub(crate) fn write_json<T: Serialize>(&self, name: &str, value: &T) -> Result<(), RunError> {
         let text = serde_json::to_string_pretty(value)
             .map_err(|e| self.does_not_parse(name, &e.to_string()))?;

@@ -217,8 +217,8 @@ impl StoredRun {
         })
     }
 
-    /// The step of the last checkpoint, of how many; none before the first, and for a run without
-    /// steps.
+    /// Steps done, of how many, as the last checkpoint has them; none before the first, after the
+    /// end (no checkpoint is kept then) and for a run without steps.
     pub fn progress(&self) -> Result<Option<(u64, u64)>, RunError> {
         let Some(bytes) = self.dir.bytes(CHECKPOINT_FILE)? else { return Ok(None) };
         let steps = self.settings.method()?.steps_of(&self.settings.section, &bytes);

@@ -191,6 +191,7 @@ fn finish(dir: &RunDir, run: &mut dyn Run, watch: &Watch) -> Result<Trained, Run
     dir.write_json(SUMMARY, &finished.outcome)?;
     debug_assert!(!dir.has(MODEL_FILE));
     write_model(dir, finished.model.as_ref())?;
+    dir.remove(CHECKPOINT_FILE)?;
     Ok(Trained::Done(finished.outcome))
 }
 

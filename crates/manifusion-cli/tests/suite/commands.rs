@@ -64,13 +64,13 @@ fn a_run_from_data_to_samples() {
         "metrics.jsonl",
         "model.safetensors",
         "kernel.safetensors",
-        "checkpoint.safetensors",
         "split.json",
         "data.json",
         "summary.json",
     ] {
         assert!(at.join("run").join(file).is_file(), "{file}");
     }
+    assert!(!at.join("run/checkpoint.safetensors").exists(), "of no use after the end");
     let report = json(&stdout_of(at, &["evaluate", "run", "--json"]));
     for field in FIELDS {
         assert!(report.get(field).is_some(), "{field} is missing");
@@ -87,7 +87,8 @@ fn a_run_from_data_to_samples() {
     assert!(text.contains("exact, by the ODE (tolerance 1e-5)"), "{text}");
     let info = stdout_of(at, &["info", "run"]);
     assert!(info.contains("rows       320 training, 40 validation, 40 test"), "{info}");
-    assert_eq!(json(&stdout_of(at, &["info", "run", "--json"]))["finished"], true);
+    let info = json(&stdout_of(at, &["info", "run", "--json"]));
+    assert!(info["finished"] == true && info["step"] == info["summary"]["steps"], "{info}");
 
     // Samples come in the form of the data, in any of the formats, and can be scored again.
     let csv = stdout_of(at, &["sample", "run", "--num", "5", "--steps", "16"]);
