@@ -149,6 +149,11 @@ impl Trainer {
         &self.objective.config
     }
 
+    /// The batch of the last step.
+    pub fn batch(&self) -> &LossBatch {
+        &self.objective.batch
+    }
+
     /// The averaged weights.
     pub fn averaged_weights(&self) -> &[f32] {
         self.ema.weights()

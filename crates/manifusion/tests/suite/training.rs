@@ -11,6 +11,7 @@ use manifusion::flow_density::FlowOptions;
 use manifusion::likelihood::log_density;
 use manifusion::loss::LossKind;
 use manifusion::manifold::parse;
+use manifusion::mixture::{KernelMixture, MixtureOptions, ParzenMixture, ParzenOptions};
 use manifusion::nn::{Activation, Mlp, NetConfig, OutputScale, TimeConditioning};
 use manifusion::ode::OdeOptions;
 use manifusion::optim::{AdamConfig, Decay, Optimiser, Schedule};
@@ -20,7 +21,8 @@ use manifusion::rng::Streams;
 use manifusion::rows::Rows;
 use manifusion::time::FlowConfig;
 use manifusion::train::{
-    FlowGradient, LearnedTimes, TimeSampling, TrainConfig, TrainError, Trainer, Weighting,
+    FlowGradient, LearnedTimes, SmoothingTimes, Stretch, TimeSampling, TrainConfig, TrainError,
+    Trainer, Weighting,
 };
 
 fn config(m: usize, t_end: f64, loss: LossKind, steps: u64) -> TrainConfig {
@@ -333,4 +335,58 @@ fn losses_that_stay_not_finite_name_their_row() {
     assert_eq!((quantity, times), ("loss", 20));
     assert!(row < 2 && data_row < 4);
     assert_eq!(trainer.steps_done(), 19);
+}
+
+/// Targets are scores of what is drawn, whatever was done to the points before: Stein's identity
+/// E⟨f(Y), target⟩ = −E ∇·f(Y) for fields f on T², with and without smoothing and stretch.
+#[test]
+fn targets_are_scores_of_what_is_drawn() {
+    let streams = Streams::new(5, "curve");
+    let point = |i: u64| {
+        let mut stream = streams.stream(i, 0);
+        let t = std::f64::consts::TAU * stream.uniform();
+        [t, t.sin() + 0.05 * stream.normal()]
+    };
+    let x: Vec<f64> = (0..150).flat_map(point).flat_map(|a| [a.cos(), a.sin()]).collect();
+    let manifold = parse("torus:2").unwrap();
+    let prior = default_prior(&manifold).unwrap();
+    let (rows, options) = (Rows::new(&x, 4).unwrap(), MixtureOptions::default());
+    let mixture =
+        KernelMixture::fit(Arc::clone(&manifold), Arc::clone(&prior), rows, &options).unwrap();
+    let mixture = Arc::new(mixture.localised(&options).unwrap());
+    let windows = ParzenOptions { floor: 1e-3, judges: 1000, seed: 0 };
+    let windows = Arc::new(ParzenMixture::fit(Arc::clone(&mixture), &windows).unwrap());
+    assert!(windows.round_weight() < 0.5, "little would be moved: {}", windows.round_weight());
+    let config =
+        TrainConfig { batch: 4000, s_min: 0.01, ..config(4, 2.0, LossKind::Denoising, 20) };
+    for (smoothed, stretched) in [(false, false), (true, false), (true, true), (false, true)] {
+        let mut trainer =
+            Trainer::new(Arc::clone(&manifold), Arc::clone(&prior), x.clone(), config.clone())
+                .unwrap();
+        if smoothed {
+            let times = SmoothingTimes::of_mixture(&mixture, 150, 1.0, 0.0);
+            trainer = trainer.with_smoothing(times).unwrap();
+        }
+        if stretched {
+            trainer = trainer.with_stretch(Stretch::new(Arc::clone(&windows), 1.0)).unwrap();
+        }
+        let mut gaps: [Vec<f64>; 3] = Default::default();
+        for _ in 0..5 {
+            trainer.step().unwrap();
+            let batch = trainer.batch();
+            for (y, target) in batch.y.chunks_exact(4).zip(batch.target.chunks_exact(4)) {
+                let [c1, s1, c2, s2] = *y else { unreachable!() };
+                // The target's parts along the two angles.
+                let along = [c1 * target[1] - s1 * target[0], c2 * target[3] - s2 * target[2]];
+                gaps[0].push(c1 * c2 * along[0] - s1 * c2);
+                gaps[1].push(s1 * c2 * along[1] - s1 * s2);
+                gaps[2].push(s2 * (along[0] + along[1]) + c2);
+            }
+        }
+        for (field, gaps) in gaps.into_iter().enumerate() {
+            let (mean, se) = mean_se(gaps.into_iter());
+            let case = format!("smoothed {smoothed}, stretched {stretched}, field {field}");
+            assert!(mean.abs() < 4.0 * se && se < 0.1, "{case}: {mean} ± {se}");
+        }
+    }
 }
