@@ -17,6 +17,9 @@ pub(crate) struct Args {
     /// Which part of the data [default: test, or validation where there are no test rows].
     #[arg(long, value_enum)]
     split: Option<SplitFlag>,
+    /// Points that are judged at most, drawn at random, instead of the run's number; 0 for all.
+    #[arg(long)]
+    points: Option<usize>,
     /// Tolerance of the ODE solver, instead of the run's.
     #[arg(long)]
     tolerance: Option<f64>,
@@ -52,6 +55,7 @@ pub(crate) fn run(args: &Args) -> Result<End> {
     let output = args.common.start()?;
     let run = StoredRun::open(&args.dir)?;
     let mut options = run.settings().evaluate;
+    options.points = args.points.unwrap_or(options.points);
     options.tolerance = args.tolerance.unwrap_or(options.tolerance);
     options.bound_points = args.bound_points.unwrap_or(options.bound_points);
     options.mass_points = args.mass_points.unwrap_or(options.mass_points);
@@ -59,6 +63,10 @@ pub(crate) fn run(args: &Args) -> Result<End> {
     let part = args.split.map_or_else(|| run.judged_part(), |split| Ok(split.into()))?;
     let found = in_pool(|| run.evaluate(part, &options, seed, &output.watch))?;
     show(&output, &found)?;
+    let all = run.split()?.part(part).len();
+    if found.n < all {
+        output.remark(&format!("{} of {all} points were judged; --points 0 takes all", found.n));
+    }
     if found.stopped {
         output.remark("stopped: what is not in the table was not computed");
         return Ok(End::Stopped);

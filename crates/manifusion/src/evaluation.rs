@@ -4,6 +4,7 @@
 //! of the command line its [`Display`](fmt::Display) form, and [`METRICS`] explains each to a
 //! reader of the report.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::time::Instant;
 
@@ -188,6 +189,8 @@ fn number_or_nan<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct EvaluationOptions {
+    /// Points that are judged, at most, drawn at random; 0 judges all.
+    pub points: usize,
     /// Relative and absolute tolerance of dopri5.
     pub tolerance: f64,
     /// K.
@@ -203,12 +206,24 @@ pub struct EvaluationOptions {
 impl Default for EvaluationOptions {
     fn default() -> Self {
         Self {
+            points: 20_000,
             tolerance: 1e-5,
             kelbo_paths: 100,
             bound_points: 32,
             mass_points: 3000,
             bootstrap: 2000,
         }
+    }
+}
+
+impl EvaluationOptions {
+    /// Those of the points that are judged: all, or where there are too many a random choice of the
+    /// seed, since a million would take an hour.
+    pub fn judged<'a>(&self, points: &'a Points, seed: u64) -> Cow<'a, Points> {
+        if self.points == 0 || points.len() <= self.points {
+            return Cow::Borrowed(points);
+        }
+        Cow::Owned(points.some(self.points, seed))
     }
 }
 
@@ -241,6 +256,7 @@ pub fn evaluate(
     watch: &Watch,
 ) -> Result<Evaluation, SolveError> {
     let start = Instant::now();
+    let points = options.judged(points, seed);
     let (x, manifold) = (points.rows(), model.manifold().as_ref());
     let scored = watch.stage("likelihood", || model.log_density_to(x, options.tolerance))?;
     let values = negated(&scored.log_p);
@@ -297,7 +313,7 @@ pub fn evaluate(
         if let Some(direct) = model.direct() {
             found.direct_nll = Some(mean(&negated(&direct.log_density(x)?)).value);
         }
-        add_bounds(&mut found, model, points, &values, options, seed, watch)?;
+        add_bounds(&mut found, model, &points, &values, options, seed, watch)?;
         add_mass(&mut found, model, kernel, options, seed, watch)
     };
     match rest() {
@@ -328,7 +344,7 @@ fn add_bounds(
     seed: u64,
     watch: &Watch,
 ) -> Result<(), SolveError> {
-    let wanted = options.bound_points.min(points.len());
+    let wanted = options.bound_points.min(negated_log_p.len());
     if wanted == 0 {
         return Ok(());
     }

@@ -210,8 +210,8 @@ class Estimator:
         """Every number that the model is judged by on these rows, as ``eval.json`` has them.
 
         ``nll`` with its standard error and interval, bounds, the mass of the density, simple rivals
-        and times. Options are ``tolerance``, ``kelbo_paths``, ``bound_points``, ``mass_points`` and
-        ``bootstrap``; 0 points leave bounds and mass out.
+        and times. Options are ``points`` (rows that are judged, at most), ``tolerance``, ``kelbo_paths``,
+        ``bound_points``, ``mass_points`` and ``bootstrap``; 0 points leave bounds and mass out.
         """
         run = self._fitted()
         data, names = self._new_rows(X)

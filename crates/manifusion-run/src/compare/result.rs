@@ -92,12 +92,12 @@ pub(super) fn run(
     }
     let stored = StoredRun::open(out)?;
     let options = stored.settings().evaluate;
-    // The seed of `manifusion evaluate`, so that both print the same.
-    let evaluation = stored.evaluate(SplitPart::Test, &options, 0, watch)?;
+    let evaluation = stored.evaluate(SplitPart::Test, &options, SEED, watch)?;
     if evaluation.stopped {
         return Ok(None);
     }
     let (model, points) = (stored.model()?, stored.points(SplitPart::Test)?);
+    let points = options.judged(&points, SEED);
     let score =
         || watch.stage("likelihood", || model.log_density_to(points.rows(), options.tolerance));
     let (scored, score_seconds) = timed(score)?;
@@ -113,6 +113,8 @@ pub(super) fn run(
     }))
 }
 
+/// The seed of `manifusion evaluate`, so that both print the same.
+const SEED: u64 = 0;
 /// Times are per so many points.
 const THOUSAND: usize = 1000;
 /// What takes less than this is repeated, in seconds: one call of a formula on a few points would

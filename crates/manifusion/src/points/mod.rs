@@ -178,6 +178,15 @@ impl Points {
         self.context.as_ref()
     }
 
+    /// So many of the points, drawn at random without replacement.
+    pub(crate) fn some(&self, n: usize, seed: u64) -> Self {
+        let mut rows: Vec<usize> = (0..self.len()).collect();
+        split::shuffle(&mut rows, seed, split::SOME);
+        rows.truncate(n.max(1));
+        // Rows of its own.
+        self.select(&rows).unwrap_or_else(|_| self.clone())
+    }
+
     /// The points of these rows, in this order; an error if there are none, or no such row.
     pub fn select(&self, rows: &[usize]) -> Result<Self, ShapeError> {
         if rows.is_empty() {

@@ -291,8 +291,11 @@ fn check_fractions([train, validation, test]: [f64; 3]) -> Result<(), SplitError
     Err(SplitError::Fractions { train, validation, test })
 }
 
+/// The number of the shuffle behind a random choice of points; those of the parts are below.
+pub(super) const SOME: u64 = 4;
+
 /// Fisher and Yates' shuffle from a stream of the seed.
-fn shuffle<T>(items: &mut [T], seed: u64, number: u64) {
+pub(super) fn shuffle<T>(items: &mut [T], seed: u64, number: u64) {
     let mut stream = Streams::new(seed, "split").stream(number, 0);
     for last in (1..items.len()).rev() {
         let other = ((1.0 - stream.uniform()) * (last + 1) as f64) as usize;

@@ -503,6 +503,25 @@ fn an_evaluation_survives_its_json() {
     assert!((found.mass.unwrap() - 1.0).abs() < 0.02, "{:?}", found.mass);
 }
 
+/// Of many points some are judged: a random choice, the same for every model, not the first ones.
+#[test]
+fn of_many_points_some_are_judged() {
+    let points = points_on("sphere:2", 60);
+    let model = fit(&points, "kernel").unwrap();
+    let options = EvaluationOptions { points: 20, mass_points: 0, ..Default::default() };
+    let none = Baselines::default();
+    let found = evaluate(model.as_ref(), &points, none, &options, 3, &Watch::default()).unwrap();
+    let some = options.judged(&points, 3);
+    assert_eq!((found.n, some.len()), (20, 20));
+    let log_p = model.log_density(some.rows()).unwrap();
+    assert!((found.nll + log_p.iter().sum::<f64>() / 20.0).abs() < 1e-12);
+    let place = |x: &[f64]| points.rows().rows().position(|y| x == y).unwrap();
+    let places: BTreeSet<usize> = some.rows().rows().map(place).collect();
+    assert!(places.len() == 20 && *places.last().unwrap() > 30, "{places:?}");
+    let all = EvaluationOptions { points: 0, ..options };
+    assert_eq!(all.judged(&points, 3).len(), 60);
+}
+
 /// Groups stay together when a fit holds points out.
 #[test]
 fn held_out_points_are_whole_groups() {
