@@ -145,7 +145,7 @@ pub(crate) fn prepare(
     began: Instant,
 ) -> Result<Prepared, RunError> {
     let request = choices.request();
-    let method = request.method()?;
+    let (method, own) = (request.method()?, request.choices());
     let manifold = Arc::clone(data.points.manifold());
     let spec = manifold.name();
     let prior = match prior {
@@ -155,9 +155,9 @@ pub(crate) fn prepare(
     let geometry = Geometry { manifold, prior };
     let of = |rows: &[usize]| data.points.select(rows).map_err(FitError::from);
     let (train, validation) = (of(&data.split.train)?, of(&data.split.validation)?);
-    let task =
-        Task::new(method, geometry, train, validation, choices.seed, watch.clone())?.since(began);
-    let run = method.start(&task, request.choices())?;
+    let task = Task::new(method, own, geometry, train, validation, choices.seed, watch.clone())?
+        .since(began);
+    let run = method.start(&task, own)?;
     let settings = RunSettings {
         method: choices.method,
         manifold: spec,

@@ -4,6 +4,8 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
+use serde_json::Value as Json;
+
 use crate::error::SolveError;
 pub use crate::methods::Request;
 use crate::methods::{Finished, FitError, Fitted, Geometry, Method, Run, Task};
@@ -87,8 +89,9 @@ impl Fit {
                 Some(prior) => Geometry { manifold, prior },
                 None => watch.stage("prior", || Geometry::of(&manifold))?,
             };
-            let task = Task::new(method, geometry, train, validation, seed, watch)?;
-            let mut run = method.start(&task, request.choices())?;
+            let choices = request.choices();
+            let task = Task::new(method, choices, geometry, train, validation, seed, watch)?;
+            let mut run = method.start(&task, choices)?;
             drive(run.as_mut(), &mut NoRecord, &task.watch)?;
             finish(run.as_ref())
         })
@@ -100,6 +103,7 @@ impl Task {
     /// an error if the method cannot use the points.
     pub fn new(
         method: &dyn Method,
+        choices: &Json,
         geometry: Geometry,
         train: Points,
         validation: Points,
@@ -111,7 +115,8 @@ impl Task {
         method.supports(&geometry)?;
         method.accepts(&train)?;
         let mixture = if method.needs_mixture() {
-            fit_mixture(&geometry, train.rows(), seed, &watch)?
+            let most = most_centres(geometry.manifold.dim(), method.seconds(choices));
+            fit_mixture(&geometry, train.rows(), most, seed, &watch)?
         } else {
             let what = "the kernel mixture";
             let (manifold, hint) = (geometry.manifold.name(), "the method does not need it");
@@ -133,12 +138,13 @@ impl Task {
 fn fit_mixture(
     geometry: &Geometry,
     train: Rows<'_>,
+    most: usize,
     seed: u64,
     watch: &Watch,
 ) -> Result<Result<Arc<KernelMixture>, SolveError>, FitError> {
     let Geometry { manifold, prior } = geometry.clone();
     let options = MixtureOptions::for_dimension(manifold.dim(), seed);
-    let centres = thinned(train, MOST_CENTRES, seed);
+    let centres = thinned(train, most, seed);
     let centres = Rows::new(&centres, manifold.ambient_dim())?;
     let fitted = || KernelMixture::fit(manifold, prior, centres, &options);
     Ok(match watch.stage("kernel mixture", fitted) {
@@ -154,6 +160,21 @@ fn fit_mixture(
 /// Centres of a kernel mixture, at most: more would cost minutes and gain little, and networks
 /// learn from all points anyway.
 const MOST_CENTRES: usize = 20_000;
+/// Centres that any budget has time for.
+const LEAST_CENTRES: usize = 2000;
+/// The share of a budget of time that mixture and Parzen windows may take.
+const MIXTURE_SHARE: f64 = 0.1;
+
+/// Centres that leave a run with a budget of `seconds` its time for the network. Mixture and
+/// windows take 1.3 ms of one processor per centre in up to three dimensions (20 000 of
+/// `sphere-mixture`: 27 s), and beyond, where every kernel reaches most others, 0.7 µs per pair
+/// (7600 of T⁷: 42 s).
+fn most_centres(dim: usize, seconds: Option<f64>) -> usize {
+    let Some(seconds) = seconds else { return MOST_CENTRES };
+    let share = MIXTURE_SHARE * seconds * rayon::current_num_threads() as f64;
+    let centres = if dim <= 3 { share / 1.3e-3 } else { (share / 0.7e-6).sqrt() };
+    (centres as usize).clamp(LEAST_CENTRES, MOST_CENTRES)
+}
 
 /// All rows, or a random choice of `most` of them, in their order.
 fn thinned(x: Rows<'_>, most: usize, seed: u64) -> Vec<f64> {

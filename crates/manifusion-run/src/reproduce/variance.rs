@@ -232,7 +232,15 @@ fn task(choices: &Choices, watch: &Watch) -> Result<Task, RunError> {
     let (train, validation) = (of(&data.split.train)?, of(&data.split.validation)?);
     let method = Request::named(&choices.method, choices.section.clone()).method()?;
     let geometry = Geometry { manifold, prior };
-    Ok(Task::new(method, geometry, train, validation, choices.seed, watch.clone())?)
+    Ok(Task::new(
+        method,
+        &choices.section,
+        geometry,
+        train,
+        validation,
+        choices.seed,
+        watch.clone(),
+    )?)
 }
 
 /// Moments of a loss at nodes in log s, and integrals of them.

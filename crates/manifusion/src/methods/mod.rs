@@ -222,6 +222,11 @@ pub trait Method: Debug + Send + Sync {
         true
     }
 
+    /// Seconds that a run with these choices is to take, where it has a budget of time.
+    fn seconds(&self, _choices: &Json) -> Option<f64> {
+        None
+    }
+
     /// An error for choices that no run could have, before any data are read.
     fn check(&self, choices: &Json) -> Result<(), FitError>;
 

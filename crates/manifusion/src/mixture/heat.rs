@@ -154,7 +154,9 @@ pub fn random_choice(n: usize, most: usize, seed: u64) -> Vec<usize> {
     let streams = Streams::new(seed, "mixture-judges");
     let mut keyed: Vec<(f64, usize)> =
         (0..n).map(|row| (streams.stream(row as u64, 0).uniform(), row)).collect();
-    keyed.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let by_key = |a: &(f64, usize), b: &(f64, usize)| a.0.total_cmp(&b.0);
+    keyed.select_nth_unstable_by(most, by_key);
     keyed.truncate(most);
+    keyed.sort_by(by_key);
     keyed.into_iter().map(|(_, row)| row).collect()
 }

@@ -1,6 +1,6 @@
 //! Training, validation and test rows.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -279,8 +279,11 @@ impl Split {
 
 /// Test rows whose point also occurs in training; `first` has for each row the first equal one.
 fn repeated(first: &[usize], train: &[usize], test: &[usize]) -> usize {
-    let learned: HashSet<usize> = train.iter().map(|&row| first[row]).collect();
-    test.iter().filter(|&&row| learned.contains(&first[row])).count()
+    let mut is_learned = vec![false; first.len()];
+    for &row in train {
+        is_learned[first[row]] = true;
+    }
+    test.iter().filter(|&&row| is_learned[first[row]]).count()
 }
 
 fn check_fractions([train, validation, test]: [f64; 3]) -> Result<(), SplitError> {

@@ -196,7 +196,8 @@ fn goes_on_from_its_checkpoint(method: &dyn Method, points: &Points, geometry: &
         let rows: Vec<usize> = (0..70).collect();
         let (train, validation) =
             (points.select(&rows).unwrap(), points.select(&[70, 71, 72]).unwrap());
-        Task::new(method, geometry.clone(), train, validation, 5, Watch::default()).unwrap()
+        Task::new(method, &Value::Null, geometry.clone(), train, validation, 5, Watch::default())
+            .unwrap()
     };
     let watch = Watch::default();
     let mut whole = method.start(&task(), request.choices()).unwrap();

@@ -12,7 +12,9 @@ fn a_broken_network_is_no_density_at_the_floor() {
     let points = Points::synthetic("sphere-mixture", 60, 1).unwrap();
     let geometry = Geometry::of(points.manifold()).unwrap();
     let (method, watch) = (MoserMethod::NEW, Watch::default());
-    let task = Task::new(&method, geometry, points.clone(), points, 1, watch).unwrap();
+    let task =
+        Task::new(&method, &serde_json::Value::Null, geometry, points.clone(), points, 1, watch)
+            .unwrap();
     let mut choices = Moser::default().steps(5);
     (choices.net.width, choices.net.depth) = (Some(16), Some(2));
     let settings = MoserRecipe::resolve(&choices, &task).unwrap();

@@ -28,7 +28,16 @@ fn the_gradient_is_that_of_the_likelihood() {
         let method = RcnfMethod::NEW;
         let validation = points.clone();
         let train = points.clone();
-        let task = Task::new(&method, geometry, train, validation, 1, Watch::default()).unwrap();
+        let task = Task::new(
+            &method,
+            &serde_json::Value::Null,
+            geometry,
+            train,
+            validation,
+            1,
+            Watch::default(),
+        )
+        .unwrap();
         let mut choices = Rcnf::default().steps(10);
         choices.net.width = Some(16);
         choices.net.depth = Some(2);

@@ -1,6 +1,8 @@
 //! What a user leaves open of a network and its training, chosen from the data; each default that
 //! methods share is here and nowhere else.
 
+use serde_json::Value as Json;
+
 use super::{NetChoices, NetSettings, TrainingChoices, TrainingSettings};
 use crate::manifold::{LogCoordinates, Manifold};
 use crate::methods::Task;
@@ -59,6 +61,19 @@ impl Scales {
 /// d/2 log(1 + s_min/σ²) nats at the smallest scale σ; smoothing allows for it.
 pub(in crate::methods) fn smallest_time(scales: &Scales, smoothing: f64) -> f64 {
     ((0.5 * smoothing).max(0.05) * scales.smallest.powi(2)).clamp(1e-10, 1e-3)
+}
+
+/// Minutes of a run that has neither minutes nor steps.
+const MINUTES: f64 = 5.0;
+
+/// Seconds that a run is to take, from the choices of any method with `train.steps` and
+/// `train.minutes`; none where its steps are given.
+pub(in crate::methods) fn seconds(choices: &Json) -> Option<f64> {
+    let given = |name: &str| choices.get("train")?.get(name).filter(|value| !value.is_null());
+    match given("steps") {
+        Some(_) => None,
+        None => Some(60.0 * given("minutes").and_then(Json::as_f64).unwrap_or(MINUTES)),
+    }
 }
 
 /// Steps that settings have before a budget of minutes is turned into steps.
@@ -162,7 +177,7 @@ pub(in crate::methods) fn training(
     // Steps that are given count; the minutes beside them are those of the run that found them.
     let (steps, minutes) = match choices.steps {
         Some(steps) => (steps, 0.0),
-        None => (UNPLANNED, choices.minutes.unwrap_or(5.0)),
+        None => (UNPLANNED, choices.minutes.unwrap_or(MINUTES)),
     };
     TrainingSettings {
         batch,

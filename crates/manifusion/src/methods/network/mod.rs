@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 
-pub(super) use automatic::{NetFacts, Scales, smallest_time, training, warmup};
+pub(super) use automatic::{NetFacts, Scales, seconds, smallest_time, training, warmup};
 pub(super) use fitted::{FittedNetwork, LearnedFlow, TOLERANCE};
 pub use settings::{
     HasTraining, HasTrainingChoices, NetChoices, NetSettings, NetworkChoices, NetworkSettings,
@@ -109,6 +109,10 @@ impl<R: Recipe> Method for NetworkMethod<R> {
 
     fn supports(&self, geometry: &Geometry) -> Result<(), FitError> {
         R::supports(geometry)
+    }
+
+    fn seconds(&self, choices: &Json) -> Option<f64> {
+        seconds(choices)
     }
 
     fn check(&self, choices: &Json) -> Result<(), FitError> {

@@ -14,6 +14,7 @@ use serde_json::Value as Json;
 pub use settings::{Stack, StackSettings};
 
 use super::kernel::read_mixture;
+use super::network::seconds;
 use super::parzen::read_windows;
 use super::rdm::RdmMethod;
 use super::references::{PARZEN, RDM};
@@ -68,6 +69,10 @@ impl Method for StackMethod {
 
     fn supports(&self, _geometry: &Geometry) -> Result<(), FitError> {
         Ok(())
+    }
+
+    fn seconds(&self, choices: &Json) -> Option<f64> {
+        seconds(choices)
     }
 
     fn check(&self, choices: &Json) -> Result<(), FitError> {
