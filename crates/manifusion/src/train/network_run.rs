@@ -41,6 +41,8 @@ pub struct LoopSettings {
     /// The time that the run and what came before it may take, in seconds; infinite where only the
     /// steps count.
     pub seconds: f64,
+    /// Steps that a budget of time is used for, at most.
+    pub most_steps: u64,
     /// Validations in a run.
     pub validations: u64,
     /// Validations without a better value after which the run ends.
@@ -179,8 +181,9 @@ struct RunClock {
     began: Instant,
     validating: f64,
     last_validation: f64,
-    /// Where the present pace is measured from: step, seconds without validations.
-    pace_from: (u64, f64),
+    /// Where the present pace is measured from: step, seconds without validations. None before the
+    /// first step of this process: what is done until then, such as writing files, is no pace.
+    pace_from: Option<(u64, f64)>,
     first_planned: u64,
 }
 
@@ -193,12 +196,15 @@ impl RunClock {
 impl<C, L: Learner<C>> NetworkRun<L, C> {
     /// A run that began `seconds_before` seconds ago, with fits and plans.
     pub fn new(
-        learner: L,
-        settings: LoopSettings,
+        mut learner: L,
+        mut settings: LoopSettings,
         validation: Points,
         seconds_before: f64,
     ) -> Self {
-        let step = learner.steps_done();
+        if settings.seconds.is_finite() && settings.steps > settings.most_steps {
+            settings.steps = settings.most_steps;
+            learner.set_total_steps(settings.steps);
+        }
         Self {
             learner,
             kept: PhantomData,
@@ -214,7 +220,7 @@ impl<C, L: Learner<C>> NetworkRun<L, C> {
                 began: Instant::now(),
                 validating: 0.0,
                 last_validation: 0.0,
-                pace_from: (step, seconds_before),
+                pace_from: None,
                 first_planned: settings.steps,
             },
         }
@@ -242,6 +248,10 @@ impl<C, L: Learner<C>> NetworkRun<L, C> {
     /// One step, with the validation that is due after it; lines for the record.
     pub fn advance(&mut self, watch: &Watch) -> Result<Vec<MetricsRow>, TrainError> {
         let mut rows = Vec::new();
+        if self.clock.pace_from.is_none() {
+            let worked = self.clock.seconds() - self.clock.validating;
+            self.clock.pace_from = Some((self.learner.steps_done(), worked));
+        }
         let report = self.learner.step()?;
         self.window.add(&report);
         let step = report.step;
@@ -293,13 +303,13 @@ impl<C, L: Learner<C>> NetworkRun<L, C> {
         }
         let clock = &mut self.clock;
         let now = clock.seconds();
-        let (from, since) = clock.pace_from;
+        let (from, since) = clock.pace_from?;
         let worked = now - clock.validating - since;
         if worked < 0.02 * budget || step == from {
             return None;
         }
         let pace = worked / (step - from) as f64;
-        clock.pace_from = (step, now - clock.validating);
+        clock.pace_from = Some((step, now - clock.validating));
         let every = total.div_ceil(self.settings.validations.max(1)).max(1);
         let validations = (total - 1) / every - step / every + 1;
         let reserved = (validations as f64 * clock.last_validation)
@@ -309,7 +319,11 @@ impl<C, L: Learner<C>> NetworkRun<L, C> {
             return None;
         }
         let left = ((budget - now - reserved) / pace).max(1.0) as u64;
-        self.settings.steps = step + left;
+        let planned = (step + left).min(self.settings.most_steps);
+        if planned == total {
+            return None;
+        }
+        self.settings.steps = planned;
         self.learner.set_total_steps(self.settings.steps);
         let planned_steps = Some(self.settings.steps);
         Some(MetricsRow { step, seconds: now, planned_steps, ..MetricsRow::default() })
@@ -381,13 +395,12 @@ impl<C, L: Learner<C>> NetworkRun<L, C> {
         self.since_best = whole("since_best").unwrap_or(0);
         self.settings.steps = whole("planned_steps").unwrap_or(self.settings.steps);
         self.learner.set_total_steps(self.settings.steps);
-        let step = self.learner.steps_done();
         self.clock = RunClock {
             before: number("seconds"),
             began: Instant::now(),
             validating: number("validation_seconds"),
             last_validation: 0.0,
-            pace_from: (step, number("seconds") - number("validation_seconds")),
+            pace_from: None,
             first_planned: whole("first_planned_steps").unwrap_or(self.settings.steps),
         };
         if let Some(weights) = own.arrays.get("best") {

@@ -81,10 +81,18 @@ impl Learner for Sleeper {
     }
 }
 
+const BUDGET: LoopSettings = LoopSettings {
+    steps: 1000,
+    seconds: 4.0,
+    most_steps: u64::MAX,
+    validations: 3,
+    patience: u64::MAX,
+};
+
 /// Runs for a budget of 4 seconds that was planned as 1000 steps; how it ended, and the share of
 /// the time that went into validations.
 fn run(pace: Pace, validation: f64, validations: u64) -> (Outcome, f64) {
-    let settings = LoopSettings { steps: 1000, seconds: 4.0, validations, patience: u64::MAX };
+    let settings = LoopSettings { validations, ..BUDGET };
     let points = Points::new("sphere:1", [1.0, 0.0]).unwrap();
     let learner = Sleeper { pace, validation, step: 0, weights: vec![0.0] };
     let mut run = NetworkRun::new(learner, settings, points, 0.0);
@@ -125,11 +133,40 @@ fn a_budget_is_kept_whatever_the_pace_does() {
     });
 }
 
+/// What happens before the first step, such as writing many points, is not taken for a slow pace.
+#[test]
+fn work_before_the_first_step_is_no_pace() {
+    let points = Points::new("sphere:1", [1.0, 0.0]).unwrap();
+    let learner = Sleeper { pace: |_| 0.003, validation: 0.0, step: 0, weights: vec![0.0] };
+    let mut run = NetworkRun::new(learner, BUDGET, points, 0.0);
+    std::thread::sleep(std::time::Duration::from_millis(600));
+    while !run.is_done() {
+        run.advance(&Watch::default()).unwrap();
+    }
+    let outcome = run.finish().unwrap().1;
+    assert!(outcome.steps > 500 && outcome.train_seconds < 4.4, "{outcome:?}");
+}
+
+/// A budget is not used for more steps than are of use, whether the first plan has more or the pace
+/// would allow for more.
+#[test]
+fn a_budget_has_a_most_of_steps() {
+    for steps in [1000, 50] {
+        let settings = LoopSettings { steps, most_steps: 200, ..BUDGET };
+        let points = Points::new("sphere:1", [1.0, 0.0]).unwrap();
+        let learner = Sleeper { pace: |_| 0.003, validation: 0.0, step: 0, weights: vec![0.0] };
+        let mut run = NetworkRun::new(learner, settings, points, 0.0);
+        while !run.is_done() {
+            run.advance(&Watch::default()).unwrap();
+        }
+        assert_eq!(run.finish().unwrap().1.steps, 200, "planned as {steps}");
+    }
+}
+
 /// Without a budget the number of steps is what was asked for.
 #[test]
 fn steps_are_steps() {
-    let settings =
-        LoopSettings { steps: 250, seconds: f64::INFINITY, validations: 3, patience: u64::MAX };
+    let settings = LoopSettings { steps: 250, seconds: f64::INFINITY, most_steps: 100, ..BUDGET };
     let points = Points::new("sphere:1", [1.0, 0.0]).unwrap();
     let learner = Sleeper { pace: |_| 0.0, validation: 0.0, step: 0, weights: vec![0.0] };
     let mut run = NetworkRun::new(learner, settings, points, 0.0);

@@ -174,6 +174,7 @@ impl MopsRun {
         let loop_settings = LoopSettings {
             steps: train.steps,
             seconds: if train.minutes > 0.0 { 60.0 * train.minutes } else { f64::INFINITY },
+            most_steps: u64::MAX,
             validations: train.validations,
             patience: train.patience,
         };

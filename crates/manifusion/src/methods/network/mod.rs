@@ -212,7 +212,8 @@ impl<R: Recipe> RecipeRun<R> {
         let validation: Points = task.validation.select(&first)?;
         let trainer = R::trainer(task, &settings, seed)?;
         let seconds = task.began.elapsed().as_secs_f64();
-        let run = NetworkRun::new(trainer, training.loop_settings(), validation, seconds);
+        let run =
+            NetworkRun::new(trainer, training.loop_settings(task.train.len()), validation, seconds);
         Ok(Self { geometry: task.geometry.clone(), settings, run })
     }
 

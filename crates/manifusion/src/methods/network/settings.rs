@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::automatic::most_steps;
 use crate::methods::settings::{Section, named, settings};
 use crate::methods::{FitError, Request, Setting, write_settings};
 use crate::nn::{Activation, FourierConfig, GridConfig, NetConfig, OutputScale, TimeConditioning};
@@ -219,11 +220,12 @@ impl TrainingSettings {
         }
     }
 
-    /// When the run validates and when it ends.
-    pub(super) fn loop_settings(&self) -> LoopSettings {
+    /// When the run on so many training points validates and when it ends.
+    pub(super) fn loop_settings(&self, points: usize) -> LoopSettings {
         LoopSettings {
             steps: self.steps,
             seconds: if self.minutes > 0.0 { 60.0 * self.minutes } else { f64::INFINITY },
+            most_steps: most_steps(self, points),
             validations: self.validations,
             patience: self.patience,
         }
