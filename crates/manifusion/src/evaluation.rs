@@ -219,11 +219,11 @@ impl Default for EvaluationOptions {
 impl EvaluationOptions {
     /// Those of the points that are judged: all, or where there are too many a random choice of the
     /// seed, since a million would take an hour.
-    pub fn judged<'a>(&self, points: &'a Points, seed: u64) -> Cow<'a, Points> {
+    pub fn judged<'a>(&self, points: &'a Points, seed: u64) -> Result<Cow<'a, Points>, SolveError> {
         if self.points == 0 || points.len() <= self.points {
-            return Cow::Borrowed(points);
+            return Ok(Cow::Borrowed(points));
         }
-        Cow::Owned(points.some(self.points, seed))
+        Ok(Cow::Owned(points.some(self.points, seed)?))
     }
 }
 
@@ -256,7 +256,7 @@ pub fn evaluate(
     watch: &Watch,
 ) -> Result<Evaluation, SolveError> {
     let start = Instant::now();
-    let points = options.judged(points, seed);
+    let points = options.judged(points, seed)?;
     let (x, manifold) = (points.rows(), model.manifold().as_ref());
     let scored = watch.stage("likelihood", || model.log_density_to(x, options.tolerance))?;
     let values = negated(&scored.log_p);

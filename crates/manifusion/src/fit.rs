@@ -167,8 +167,8 @@ const MIXTURE_SHARE: f64 = 0.1;
 
 /// Centres that leave a run with a budget of `seconds` its time for the network. Mixture and
 /// windows take 1.3 ms of one processor per centre in up to three dimensions (20 000 of
-/// `sphere-mixture`: 27 s), and beyond, where every kernel reaches most others, 0.7 µs per pair
-/// (7600 of T⁷: 42 s).
+/// `sphere-mixture`: 27 s), and beyond, where every kernel reaches most others, at most 0.7 µs per
+/// pair (7600 and 8800 of T⁷: 32 and 47 s).
 fn most_centres(dim: usize, seconds: Option<f64>) -> usize {
     let Some(seconds) = seconds else { return MOST_CENTRES };
     let share = MIXTURE_SHARE * seconds * rayon::current_num_threads() as f64;

@@ -97,7 +97,7 @@ pub(super) fn run(
         return Ok(None);
     }
     let (model, points) = (stored.model()?, stored.points(SplitPart::Test)?);
-    let points = options.judged(&points, SEED);
+    let points = options.judged(&points, SEED)?;
     let score =
         || watch.stage("likelihood", || model.log_density_to(points.rows(), options.tolerance));
     let (scored, score_seconds) = timed(score)?;

@@ -40,8 +40,8 @@ pub fn duplicates(points: &[f64], width: usize) -> DuplicateReport {
 
 /// For each row the first row that it is equal to (itself, if none before).
 ///
-/// Rows are sorted by a digest of their places on the grid, which takes a tenth of the time and
-/// memory of a table of places where there are millions; what has the same digest is compared.
+/// Rows are sorted by a digest of their places on the grid: a table of the places of millions takes
+/// longer, and more memory. What has the same digest is compared.
 pub(super) fn first_equal(points: &[f64], width: usize) -> Vec<usize> {
     let width = width.max(1);
     let point = |row: usize| &points[row * width..(row + 1) * width];

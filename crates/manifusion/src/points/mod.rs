@@ -179,12 +179,11 @@ impl Points {
     }
 
     /// So many of the points, drawn at random without replacement.
-    pub(crate) fn some(&self, n: usize, seed: u64) -> Self {
+    pub(crate) fn some(&self, n: usize, seed: u64) -> Result<Self, ShapeError> {
         let mut rows: Vec<usize> = (0..self.len()).collect();
         split::shuffle(&mut rows, seed, split::SOME);
-        rows.truncate(n.max(1));
-        // Rows of its own.
-        self.select(&rows).unwrap_or_else(|_| self.clone())
+        rows.truncate(n);
+        self.select(&rows)
     }
 
     /// The points of these rows, in this order; an error if there are none, or no such row.

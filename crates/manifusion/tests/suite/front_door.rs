@@ -512,7 +512,7 @@ fn of_many_points_some_are_judged() {
     let options = EvaluationOptions { points: 20, mass_points: 0, ..Default::default() };
     let none = Baselines::default();
     let found = evaluate(model.as_ref(), &points, none, &options, 3, &Watch::default()).unwrap();
-    let some = options.judged(&points, 3);
+    let some = options.judged(&points, 3).unwrap();
     assert_eq!((found.n, some.len()), (20, 20));
     let log_p = model.log_density(some.rows()).unwrap();
     assert!((found.nll + log_p.iter().sum::<f64>() / 20.0).abs() < 1e-12);
@@ -520,7 +520,7 @@ fn of_many_points_some_are_judged() {
     let places: BTreeSet<usize> = some.rows().rows().map(place).collect();
     assert!(places.len() == 20 && *places.last().unwrap() > 30, "{places:?}");
     let all = EvaluationOptions { points: 0, ..options };
-    assert_eq!(all.judged(&points, 3).len(), 60);
+    assert_eq!(all.judged(&points, 3).unwrap().len(), 60);
 }
 
 /// Groups stay together when a fit holds points out.
