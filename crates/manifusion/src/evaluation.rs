@@ -81,6 +81,9 @@ evaluation! {
         kernel_nll: Option<f64>, "nats";
         /// Standard error of kernel_nll.
         kernel_nll_se: Option<f64>, "nats";
+        /// Training points that are centres of the kernel mixture; of many, as many as its share of
+        /// the time is enough for.
+        kernel_centres: Option<usize>, "points";
         /// nll of the ground-truth density of generated data: what no model beats on average.
         true_nll: Option<f64>, "nats";
         /// Negated evidence lower bound: an upper bound of the negative log-likelihood of the
@@ -305,6 +308,7 @@ pub fn evaluate(
             let log_p = watch.stage("kernel mixture", || kernel.log_density(x))?;
             let nll = mean(&negated(&log_p));
             (found.kernel_nll, found.kernel_nll_se) = (Some(nll.value), known(nll.se));
+            found.kernel_centres = Some(kernel.num_centres());
         }
         if let Some(truth) = baselines.truth {
             let values: Vec<f64> = x.rows().map(|x| -truth.log_density(x)).collect();
@@ -504,7 +508,10 @@ impl fmt::Display for Evaluation {
                 "kernel mixture",
                 self.kernel_nll,
                 self.kernel_nll_se,
-                String::from("same points, no network"),
+                match self.kernel_centres {
+                    Some(centres) => format!("around {centres} training points, no network"),
+                    None => String::from("no network"),
+                },
             ),
             ("uniform", self.uniform_nll, None, String::new()),
             (

@@ -319,9 +319,10 @@ impl Objective for Bound {
         if let Some(stretch) = &self.stretch {
             let along = Streams::new(seed, "train-stretch").part(step);
             for (i, (y0, point)) in self.y0.chunks_exact_mut(m).zip(&self.picks).enumerate() {
-                let factor = stretch.shift(*point, &mut along.stream(i as u64, 0), y0);
-                if let Some(time) = self.batch.smoothing.get_mut(i) {
-                    *time *= factor;
+                // A point has a component of its windows or a round kernel, not both.
+                let is_moved = stretch.shift(*point, &mut along.stream(i as u64, 0), y0);
+                if let (true, Some(time)) = (is_moved, self.batch.smoothing.get_mut(i)) {
+                    *time = 0.0;
                 }
             }
         }

@@ -104,9 +104,6 @@ pub struct Stretch {
     share: f64,
 }
 
-/// The share of the round smoothing that is left to a point that was moved.
-const ROUND_SHARE: f64 = 0.2;
-
 impl Stretch {
     /// By `share` of the windows' covariances. Centres of the windows are the training points.
     pub fn new(windows: Arc<ParzenMixture>, share: f64) -> Self {
@@ -122,8 +119,8 @@ impl Stretch {
         Err(SolveError::Setting { name: "training points", value: points as f64, expected })
     }
 
-    /// Moves a training point; the factor of its smoothing time.
-    pub(super) fn shift(&self, point: usize, stream: &mut Stream, x: &mut [f64]) -> f64 {
-        if self.windows.stretch(point, self.share, stream, x) { ROUND_SHARE } else { 1.0 }
+    /// Moves a training point, with the weight of its windows; whether it did.
+    pub(super) fn shift(&self, point: usize, stream: &mut Stream, x: &mut [f64]) -> bool {
+        self.windows.stretch(point, self.share, stream, x)
     }
 }

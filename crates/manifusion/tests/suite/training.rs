@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::common::mean_se;
 use manifusion::checkpoint::{Arrays, Checkpoint};
 use manifusion::data::Synthetic;
+use manifusion::density::Density;
 use manifusion::divergence::{Estimator, ProbeLaw};
 use manifusion::flow_density::FlowOptions;
 use manifusion::likelihood::log_density;
@@ -337,10 +338,8 @@ fn losses_that_stay_not_finite_name_their_row() {
     assert_eq!(trainer.steps_done(), 19);
 }
 
-/// Targets are scores of what is drawn, whatever was done to the points before: Stein's identity
-/// E⟨f(Y), target⟩ = −E ∇·f(Y) for fields f on T², with and without smoothing and stretch.
-#[test]
-fn targets_are_scores_of_what_is_drawn() {
+/// Points along a curve on T², with the windows that follow it.
+fn along_a_curve() -> (Vec<f64>, Arc<KernelMixture>, Arc<ParzenMixture>) {
     let streams = Streams::new(5, "curve");
     let point = |i: u64| {
         let mut stream = streams.stream(i, 0);
@@ -351,12 +350,55 @@ fn targets_are_scores_of_what_is_drawn() {
     let manifold = parse("torus:2").unwrap();
     let prior = default_prior(&manifold).unwrap();
     let (rows, options) = (Rows::new(&x, 4).unwrap(), MixtureOptions::default());
-    let mixture =
-        KernelMixture::fit(Arc::clone(&manifold), Arc::clone(&prior), rows, &options).unwrap();
+    let mixture = KernelMixture::fit(manifold, prior, rows, &options).unwrap();
     let mixture = Arc::new(mixture.localised(&options).unwrap());
     let windows = ParzenOptions { floor: 1e-3, judges: 1000, seed: 0 };
     let windows = Arc::new(ParzenMixture::fit(Arc::clone(&mixture), &windows).unwrap());
     assert!(windows.round_weight() < 0.5, "little would be moved: {}", windows.round_weight());
+    (x, mixture, windows)
+}
+
+/// With c = 1 and c_w = 1 the data are smoothed to the density of the windows themselves: what is
+/// drawn at tiny times has the moments of the windows' own draws.
+#[test]
+fn points_smoothed_and_stretched_in_full_are_draws_of_the_windows() {
+    let (x, mixture, windows) = along_a_curve();
+    let (manifold, s) = (Arc::clone(windows.manifold()), 1e-9);
+    let prior = default_prior(&manifold).unwrap();
+    let config = config(4, 2.0, LossKind::Denoising, 20);
+    let config = TrainConfig { batch: 20_000, s_min: s, t_end: 2.0 * s, ..config };
+    let mut trainer = Trainer::new(manifold, prior, x, config)
+        .unwrap()
+        .with_smoothing(SmoothingTimes::of_mixture(&mixture, 150, 1.0, 0.0))
+        .unwrap()
+        .with_stretch(Stretch::new(Arc::clone(&windows), 1.0))
+        .unwrap();
+    trainer.step().unwrap();
+    let drawn = windows.sample(20_000, 3).unwrap();
+    let log_p = |x: &[f64]| windows.log_density(Rows::new(x, 4).unwrap()).unwrap();
+    let mut functions: Vec<[Vec<f64>; 2]> = vec![[log_p(&trainer.batch().y), log_p(&drawn)]];
+    for f in [
+        |y: &[f64]| y[0] * y[3],
+        |y: &[f64]| y[1] * y[3],
+        |y: &[f64]| (y[1] * y[3]).powi(2),
+        |y: &[f64]| y[0] * y[2],
+    ] {
+        functions.push([&trainer.batch().y, &drawn].map(|y| y.chunks_exact(4).map(f).collect()));
+    }
+    for (number, of) in functions.into_iter().enumerate() {
+        let [(ours, a), (theirs, b)] = of.map(|values| mean_se(values.into_iter()));
+        let se = a.hypot(b);
+        assert!((ours - theirs).abs() < 4.0 * se && se < 0.02, "{number}: {ours} {theirs} ± {se}");
+    }
+}
+
+/// Targets are scores of what is drawn, whatever was done to the points before: Stein's identity
+/// E⟨f(Y), target⟩ = −E ∇·f(Y) for fields f on T², with and without smoothing and stretch.
+#[test]
+fn targets_are_scores_of_what_is_drawn() {
+    let (x, mixture, windows) = along_a_curve();
+    let manifold = Arc::clone(windows.manifold());
+    let prior = default_prior(&manifold).unwrap();
     let config =
         TrainConfig { batch: 4000, s_min: 0.01, ..config(4, 2.0, LossKind::Denoising, 20) };
     for (smoothed, stretched) in [(false, false), (true, false), (true, true), (false, true)] {

@@ -57,6 +57,10 @@ impl Method for MopsMethod {
         blocks_of(geometry).map(|_| ())
     }
 
+    fn seconds(&self, choices: &Json) -> Option<f64> {
+        read_settings::<Mops>(choices).ok()?.seconds()
+    }
+
     fn check(&self, choices: &Json) -> Result<(), FitError> {
         read_settings::<Mops>(choices)?.check()
     }

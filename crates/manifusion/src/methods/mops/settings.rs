@@ -49,7 +49,16 @@ pub struct Mops {
     pub train: TrainChoices,
 }
 
+/// Minutes of a run that has neither minutes nor steps.
+const MINUTES: f64 = 2.0;
+
 impl Mops {
+    /// Seconds that a run is to take; none where its steps are given.
+    pub(super) fn seconds(&self) -> Option<f64> {
+        let timed = self.train.steps.is_none();
+        timed.then(|| 60.0 * self.train.minutes.unwrap_or(MINUTES))
+    }
+
     /// The same for a training of about this long, fits and validations included.
     #[must_use]
     pub fn minutes(mut self, minutes: f64) -> Self {
@@ -119,7 +128,7 @@ impl Mops {
         // Steps that are given count.
         let (steps, minutes) = match train.steps {
             Some(steps) => (steps, 0.0),
-            None => (1, train.minutes.unwrap_or(2.0)),
+            None => (1, train.minutes.unwrap_or(MINUTES)),
         };
         MopsSettings {
             components: components.unwrap_or(COMPONENTS).min(points),

@@ -10,7 +10,7 @@ use crate::manifold::{Family, Manifold};
 use crate::methods::Geometry;
 use crate::methods::network::{NetChoices, NetFacts, Preset, Scales, smallest_time, training};
 use crate::methods::settings::Section;
-use crate::mixture::{KernelMixture, ParzenMixture};
+use crate::mixture::KernelMixture;
 use crate::nn::NetConfig;
 use crate::optim::{Decay, Optimiser};
 
@@ -52,6 +52,39 @@ fn paper(manifold: &dyn Manifold) -> Rdm {
     }
 }
 
+/// Smoothing and stretch of a network in up to three dimensions that is used alone.
+const ALONE: (f64, f64) = (1.0, 0.5);
+/// The same beside the mixture of the same points, where less is worth more, and of networks that
+/// are limited by what they resolve.
+const BESIDE_MIXTURE: (f64, f64) = (0.5, 0.0);
+
+/// Whether a network alone is limited by overfitting, and not by what it resolves in minutes: data
+/// without fine detail, and such whose detail is hardly in repeated or isolated places (the round
+/// kernels of the Parzen windows have little of the weight).
+fn is_alone_smooth(scales: &Scales, has_grids: bool, round_weight: f64) -> bool {
+    const DETAIL: f64 = 2e-3;
+    const LITTLE: f64 = 0.1;
+    (!has_grids && scales.small > DETAIL) || round_weight < LITTLE
+}
+
+impl Rdm {
+    /// Whether smoothing or stretch is left open.
+    pub(super) fn is_smoothing_open(&self) -> bool {
+        let given = self.train.smoothing.is_some() && self.train.stretch.is_some();
+        !given && self.preset != Some(Preset::Paper)
+    }
+
+    /// The same for a network that is weighed with the mixture of the same points.
+    pub(in crate::methods) fn beside_mixture(mut self, manifold: &dyn Manifold) -> Self {
+        if self.preset != Some(Preset::Paper) && manifold.dim() <= 3 {
+            let (smoothing, stretch) = BESIDE_MIXTURE;
+            self.train.smoothing.get_or_insert(smoothing);
+            self.train.stretch.get_or_insert(stretch);
+        }
+        self
+    }
+}
+
 /// The family that decides for a whole product: that of its first factor.
 fn first_family(manifold: &dyn Manifold) -> Family {
     match manifold.family() {
@@ -76,13 +109,13 @@ pub(in crate::methods) fn forgetting_rate(manifold: &dyn Manifold) -> f64 {
     }
 }
 
-/// Makes every open choice, from the manifold and from the kernel mixture of so many training
-/// points.
+/// Makes every open choice, from the manifold, from the kernel mixture of the training points, and
+/// from the weight of the round kernels in their Parzen windows, where they have such.
 pub(super) fn resolve(
     choices: &Rdm,
     geometry: &Geometry,
-    points: usize,
     mixture: Option<&KernelMixture>,
+    round_weight: Option<f64>,
 ) -> RdmSettings {
     let Geometry { manifold, prior } = geometry;
     let preset = choices.preset.unwrap_or(Preset::Fast);
@@ -105,12 +138,15 @@ pub(super) fn resolve(
         grids_from: (kernel_known && train.loss != Some(Loss::Implicit)).then_some(0.1),
     };
     let has_grids = facts.has_grids(&net);
-    // In many dimensions the mixture is poor, and neighbourhoods are far from round.
-    let (usual, stretched) = if manifold.dim() <= 3 { (0.5, 0.0) } else { (0.05, 0.25) };
+    let (usual, stretched) = match manifold.dim() {
+        // In many dimensions the mixture is poor, and neighbourhoods are far from round.
+        4.. => (0.05, 0.25),
+        _ if round_weight.is_some_and(|round| is_alone_smooth(&scales, has_grids, round)) => ALONE,
+        _ => BESIDE_MIXTURE,
+    };
     let smoothing = train.smoothing.unwrap_or(usual);
-    let windows_known = ParzenMixture::supports(manifold.as_ref(), prior.as_ref());
-    let is_each_centre = mixture.is_some_and(|mixture| mixture.num_centres() == points);
-    let stretch = if windows_known && is_each_centre { stretched } else { 0.0 };
+    let is_stretched = round_weight.is_some() && smoothing > 0.0;
+    let stretch = train.stretch.unwrap_or(if is_stretched { stretched } else { 0.0 });
     let model = ModelSettings {
         prior_score: model.prior_score.unwrap_or(!prior.is_driftless()),
         s_min: model.s_min.unwrap_or(smallest_time(&scales, smoothing)),
@@ -132,7 +168,7 @@ pub(super) fn resolve(
     let train = TrainSettings {
         loss,
         smoothing,
-        stretch: train.stretch.unwrap_or(stretch),
+        stretch,
         divergence,
         probes,
         times: train.times.unwrap_or(TimeProposal::LogUniform),

@@ -66,9 +66,10 @@ impl Recipe for RdmRecipe {
     }
 
     fn resolve(choices: &Rdm, task: &Task) -> Result<RdmSettings, FitError> {
-        let mixture = task.mixture.as_ref().ok();
-        let points = task.train.len();
-        Ok(automatic::resolve(choices, &task.geometry, points, mixture.map(AsRef::as_ref)))
+        let mixture = task.mixture.as_ref().ok().map(AsRef::as_ref);
+        let windows = if choices.is_smoothing_open() { windows_of_all(task)? } else { None };
+        let round_weight = windows.map(|windows| windows.round_weight());
+        Ok(automatic::resolve(choices, &task.geometry, mixture, round_weight))
     }
 
     fn trainer(task: &Task, settings: &RdmSettings, seed: u64) -> Result<Trainer, FitError> {
@@ -79,9 +80,7 @@ impl Recipe for RdmRecipe {
         let (c, s_min) = (settings.train.smoothing, settings.model.s_min);
         let share = settings.train.stretch;
         if share > 0.0 {
-            let of_all =
-                |windows: &Arc<ParzenMixture>| windows.round().num_centres() == task.train.len();
-            let Some(windows) = windows(task)?.filter(of_all) else {
+            let Some(windows) = windows_of_all(task)? else {
                 let (name, value) = ("train.stretch", share.to_string());
                 let expected = "0 where not every training point has Parzen windows, which up to \
                                 20000 points on spheres, tori, SO(3), R^d and their products have";
@@ -130,6 +129,11 @@ impl Recipe for RdmRecipe {
     fn proposal(bound: &Bound) -> Vec<[f64; 2]> {
         proposal_curve(bound)
     }
+}
+
+/// Parzen windows around every training point; none where not every one has such.
+fn windows_of_all(task: &Task) -> Result<Option<Arc<ParzenMixture>>, FitError> {
+    Ok(windows(task)?.filter(|windows| windows.round().num_centres() == task.train.len()))
 }
 
 /// q(s) of a bound on a grid, for plots.

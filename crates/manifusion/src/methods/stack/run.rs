@@ -72,7 +72,8 @@ impl StackRun {
         let windows = parzen::windows(task)?;
         // Too few points to weigh networks by: the mixture alone.
         let few = task.mixture.is_ok() && task.validation.len() < LEAST_VALIDATION;
-        let network = choices.network();
+        let manifold = task.geometry.manifold.as_ref();
+        let network = choices.network().beside_mixture(manifold);
         let members = match choices.members {
             Some(members) => members,
             None if few => 0,
