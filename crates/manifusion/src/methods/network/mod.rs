@@ -14,7 +14,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 
-pub(super) use automatic::{NetFacts, Scales, seconds, smallest_time, training, warmup};
+pub(super) use automatic::{
+    NetFacts, Scales, USEFUL_PASSES, seconds, smallest_time, training, warmup,
+};
 pub(super) use fitted::{FittedNetwork, LearnedFlow, TOLERANCE};
 pub use settings::{
     HasTraining, HasTrainingChoices, NetChoices, NetSettings, NetworkChoices, NetworkSettings,
@@ -212,8 +214,8 @@ impl<R: Recipe> RecipeRun<R> {
         let validation: Points = task.validation.select(&first)?;
         let trainer = R::trainer(task, &settings, seed)?;
         let seconds = task.began.elapsed().as_secs_f64();
-        let run =
-            NetworkRun::new(trainer, training.loop_settings(task.train.len()), validation, seconds);
+        let loop_settings = training.loop_settings(task.train.len(), settings.useful_passes());
+        let run = NetworkRun::new(trainer, loop_settings, validation, seconds);
         Ok(Self { geometry: task.geometry.clone(), settings, run })
     }
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::automatic::most_steps;
+use super::automatic::{USEFUL_PASSES, most_steps};
 use crate::methods::settings::{Section, named, settings};
 use crate::methods::{FitError, Request, Setting, write_settings};
 use crate::nn::{Activation, FourierConfig, GridConfig, NetConfig, OutputScale, TimeConditioning};
@@ -220,12 +220,13 @@ impl TrainingSettings {
         }
     }
 
-    /// When the run on so many training points validates and when it ends.
-    pub(super) fn loop_settings(&self, points: usize) -> LoopSettings {
+    /// When the run on so many training points validates and when it ends. A budget of time is used
+    /// for so many passes over them at most.
+    pub(super) fn loop_settings(&self, points: usize, passes: u64) -> LoopSettings {
         LoopSettings {
             steps: self.steps,
             seconds: if self.minutes > 0.0 { 60.0 * self.minutes } else { f64::INFINITY },
-            most_steps: most_steps(self, points),
+            most_steps: most_steps(self, points, passes),
             validations: self.validations,
             patience: self.patience,
         }
@@ -357,6 +358,11 @@ pub trait HasTraining {
     /// The same with another loop.
     #[must_use]
     fn with_training(self, training: TrainingSettings) -> Self;
+
+    /// Passes over the training points after which a network has learned what it will.
+    fn useful_passes(&self) -> u64 {
+        USEFUL_PASSES
+    }
 }
 
 impl<C> HasTrainingChoices for NetworkChoices<C> {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::methods::FitError;
 use crate::methods::network::{
     HasTraining, HasTrainingChoices, NetChoices, NetSettings, Preset, TrainingChoices,
-    TrainingSettings,
+    TrainingSettings, USEFUL_PASSES,
 };
 use crate::methods::settings::{named, settings};
 use crate::optim::{Decay, Optimiser};
@@ -217,6 +217,14 @@ impl HasTrainingChoices for Rdm {
 impl HasTraining for RdmSettings {
     fn training(&self) -> TrainingSettings {
         self.train.training()
+    }
+
+    /// Points that are moved far along their windows are not learned by heart: on floods (c = 1,
+    /// c_w = 0.5) 40 000 steps are better by 0.02 than 19 000.
+    fn useful_passes(&self) -> u64 {
+        const MOVED_FAR: f64 = 0.5;
+        const PASSES: u64 = 5000;
+        if self.train.stretch >= MOVED_FAR { PASSES } else { USEFUL_PASSES }
     }
 
     fn with_training(mut self, training: TrainingSettings) -> Self {
