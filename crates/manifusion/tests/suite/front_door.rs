@@ -275,6 +275,32 @@ fn the_default_does_not_lose_to_the_kernel_mixture() {
     }
 }
 
+/// How far points are smoothed and moved where neither is given: a network alone in full, unless
+/// repeated places have much of the data or nothing was to be smoothed; one beside the mixture less.
+#[test]
+fn a_network_alone_is_smoothed_more_than_one_beside_the_mixture() {
+    let net = NetChoices { width: Some(16), depth: Some(1), ..NetChoices::default() };
+    let smooth = Points::synthetic("sphere-mixture", 600, 5).unwrap();
+    let chosen = |points: &Points, request: Request| {
+        let settings = fit(points, request).unwrap().settings().unwrap();
+        ["smoothing", "stretch"].map(|name| settings["train"][name].as_f64().unwrap())
+    };
+    let rdm = Rdm { net: net.clone(), ..Rdm::default() }.steps(2);
+    assert_eq!(chosen(&smooth, rdm.clone().into()), [1.0, 0.5]);
+    let stack = Stack { net: net.clone(), ..Stack::default() }.members(1).steps(2);
+    assert_eq!(chosen(&smooth, stack.into()), [0.5, 0.0]);
+    let mut unsmoothed = rdm.clone();
+    unsmoothed.train.smoothing = Some(0.0);
+    assert_eq!(chosen(&smooth, unsmoothed.into()), [0.0, 0.0]);
+    // Sharp clusters and no repeats: the windows have nearly all of the weight.
+    let sharp = Points::synthetic("sphere-multiscale", 2000, 5).unwrap();
+    assert_eq!(chosen(&sharp, rdm.clone().into()), [1.0, 0.5]);
+    let places: Vec<f64> = smooth.coordinates()[..360].repeat(4);
+    let repeated = [places.as_slice(), smooth.coordinates()].concat();
+    let repeated = Points::new("sphere:2", repeated).unwrap();
+    assert_eq!(chosen(&repeated, rdm.into()), [0.5, 0.0]);
+}
+
 /// Every second network of a stack has its own smoothing, and only these.
 #[test]
 fn networks_of_a_stack_alternate_their_smoothing() {

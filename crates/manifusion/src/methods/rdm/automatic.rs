@@ -61,7 +61,7 @@ const BESIDE_MIXTURE: (f64, f64) = (0.5, 0.0);
 /// Whether a network alone is limited by overfitting, and not by what it resolves in minutes: data
 /// without fine detail, and such whose detail is hardly in repeated or isolated places (the round
 /// kernels of the Parzen windows have little of the weight).
-fn is_alone_smooth(scales: &Scales, has_grids: bool, round_weight: f64) -> bool {
+fn is_limited_by_overfitting(scales: &Scales, has_grids: bool, round_weight: f64) -> bool {
     const DETAIL: f64 = 2e-3;
     const LITTLE: f64 = 0.1;
     (!has_grids && scales.small > DETAIL) || round_weight < LITTLE
@@ -141,7 +141,11 @@ pub(super) fn resolve(
     let (usual, stretched) = match manifold.dim() {
         // In many dimensions the mixture is poor, and neighbourhoods are far from round.
         4.. => (0.05, 0.25),
-        _ if round_weight.is_some_and(|round| is_alone_smooth(&scales, has_grids, round)) => ALONE,
+        _ if round_weight
+            .is_some_and(|round| is_limited_by_overfitting(&scales, has_grids, round)) =>
+        {
+            ALONE
+        }
         _ => BESIDE_MIXTURE,
     };
     let smoothing = train.smoothing.unwrap_or(usual);
