@@ -52,13 +52,12 @@ fn paper(manifold: &dyn Manifold) -> Rdm {
     }
 }
 
-/// Smoothing and stretch of a network in up to three dimensions that is used alone.
-const ALONE: (f64, f64) = (1.0, 0.5);
-/// The same beside the mixture of the same points, where less is worth more, and of networks that
-/// are limited by what they resolve.
-const BESIDE_MIXTURE: (f64, f64) = (0.5, 0.0);
+/// Smoothing and stretch of a network in up to three dimensions that is limited by overfitting.
+const AGAINST_OVERFITTING: (f64, f64) = (1.0, 0.5);
+/// The same of one that is limited by what it resolves.
+const FOR_RESOLUTION: (f64, f64) = (0.5, 0.0);
 
-/// Whether a network alone is limited by overfitting, and not by what it resolves in minutes: data
+/// Whether a network is limited by overfitting, and not by what it resolves in minutes: data
 /// without fine detail, and such whose detail is hardly in repeated or isolated places (the round
 /// kernels of the Parzen windows have little of the weight).
 fn is_limited_by_overfitting(scales: &Scales, has_grids: bool, round_weight: f64) -> bool {
@@ -72,16 +71,6 @@ impl Rdm {
     pub(super) fn is_smoothing_open(&self) -> bool {
         let given = self.train.smoothing.is_some() && self.train.stretch.is_some();
         !given && self.preset != Some(Preset::Paper)
-    }
-
-    /// The same for a network that is weighed with the mixture of the same points.
-    pub(in crate::methods) fn beside_mixture(mut self, manifold: &dyn Manifold) -> Self {
-        if self.preset != Some(Preset::Paper) && manifold.dim() <= 3 {
-            let (smoothing, stretch) = BESIDE_MIXTURE;
-            self.train.smoothing.get_or_insert(smoothing);
-            self.train.stretch.get_or_insert(stretch);
-        }
-        self
     }
 }
 
@@ -144,9 +133,9 @@ pub(super) fn resolve(
         _ if round_weight
             .is_some_and(|round| is_limited_by_overfitting(&scales, has_grids, round)) =>
         {
-            ALONE
+            AGAINST_OVERFITTING
         }
-        _ => BESIDE_MIXTURE,
+        _ => FOR_RESOLUTION,
     };
     let smoothing = train.smoothing.unwrap_or(usual);
     let is_stretched = round_weight.is_some() && smoothing > 0.0;

@@ -72,8 +72,7 @@ impl StackRun {
         let windows = parzen::windows(task)?;
         // Too few points to weigh networks by: the mixture alone.
         let few = task.mixture.is_ok() && task.validation.len() < LEAST_VALIDATION;
-        let manifold = task.geometry.manifold.as_ref();
-        let network = choices.network().beside_mixture(manifold);
+        let network = choices.network();
         let members = match choices.members {
             Some(members) => members,
             None if few => 0,
