@@ -22,7 +22,7 @@ VALUES = [0, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2]
 SETS = {
     "flood": (["flood.csv", "sphere:2"], 6000),
     "sphere-mixture": (["synthetic:sphere-mixture", None, "--rows", "2000"], 3000),
-    "hyperbolic-mixture": (["synthetic:hyperbolic-mixture", "hyperbolic:2,metric=lorentz", "--rows", "5000"], 1500),
+    "hyperbolic-mixture": (["synthetic:hyperbolic-mixture", "hyperbolic:2,metric=lorentz", "--rows", "5000"], 3000),
     "glycine": (["protein_glycine.csv", "torus:2"], 3000),
     "so3-frames": (["so3_protein_frames.csv", "so:3"], 3000),
     "rna": (["rna.csv", "torus:7"], 5000),

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Instant;
 
 use manifusion::fit::{Recorder, drive};
@@ -68,17 +68,7 @@ pub fn resume(path: &Path, watch: &Watch) -> Result<Trained, RunError> {
         // The mixture of the training points served the choices, which are made.
         let mixture = stored.kernel()?.map(Arc::new).ok_or_else(no_mixture);
         let (seed, watch) = (settings.seed, watch.clone());
-        let began = Instant::now();
-        let task = Task {
-            geometry,
-            train,
-            validation,
-            seed,
-            mixture,
-            windows: OnceLock::new(),
-            began,
-            watch: watch.clone(),
-        };
+        let task = Task::with_mixture(geometry, train, validation, seed, mixture, watch.clone());
         let located = |error| dir.located(error);
         let mut run = method.open(&task, &settings.section, dir).map_err(located)?;
         if let Some(checkpoint) = dir.bytes(CHECKPOINT_FILE)? {

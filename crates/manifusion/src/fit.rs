@@ -1,19 +1,14 @@
 //! The front door: points and a method in, a density out.
 
 use std::ops::ControlFlow;
-use std::sync::{Arc, OnceLock};
-use std::time::Instant;
-
-use serde_json::Value as Json;
+use std::sync::Arc;
 
 use crate::error::SolveError;
 pub use crate::methods::Request;
-use crate::methods::{Finished, FitError, Fitted, Geometry, Method, Run, Task};
-use crate::mixture::{KernelMixture, MixtureOptions, random_choice};
+use crate::methods::{Finished, FitError, Fitted, Geometry, Run, Task};
 use crate::parallel::in_pool;
 use crate::points::{HELD_OUT, Points, hold_out};
-use crate::prior::{Prior, check_width};
-use crate::rows::Rows;
+use crate::prior::Prior;
 use crate::train::MetricsRow;
 use crate::watch::{Progress, Watch};
 
@@ -96,94 +91,6 @@ impl Fit {
             finish(run.as_ref())
         })
     }
-}
-
-impl Task {
-    /// A task for a method, with the kernel mixture of its training points if the method needs it;
-    /// an error if the method cannot use the points.
-    pub fn new(
-        method: &dyn Method,
-        choices: &Json,
-        geometry: Geometry,
-        train: Points,
-        validation: Points,
-        seed: u64,
-        watch: Watch,
-    ) -> Result<Self, FitError> {
-        let began = Instant::now();
-        check_width(geometry.manifold.as_ref(), geometry.prior.as_ref())?;
-        method.supports(&geometry)?;
-        method.accepts(&train)?;
-        let mixture = if method.needs_mixture() {
-            let most = most_centres(geometry.manifold.dim(), method.seconds(choices));
-            fit_mixture(&geometry, train.rows(), most, seed, &watch)?
-        } else {
-            let what = "the kernel mixture";
-            let (manifold, hint) = (geometry.manifold.name(), "the method does not need it");
-            Err(SolveError::Unsupported { what, manifold, hint })
-        };
-        let windows = OnceLock::new();
-        Ok(Self { geometry, train, validation, seed, mixture, windows, began, watch })
-    }
-
-    /// The same for work that began earlier.
-    #[must_use]
-    pub fn since(self, began: Instant) -> Self {
-        Self { began, ..self }
-    }
-}
-
-/// The kernel mixture of points, with weights of each centre's own where it can have them, or why
-/// there is none on this manifold.
-fn fit_mixture(
-    geometry: &Geometry,
-    train: Rows<'_>,
-    most: usize,
-    seed: u64,
-    watch: &Watch,
-) -> Result<Result<Arc<KernelMixture>, SolveError>, FitError> {
-    let Geometry { manifold, prior } = geometry.clone();
-    let options = MixtureOptions::for_dimension(manifold.dim(), seed);
-    let centres = thinned(train, most, seed);
-    let centres = Rows::new(&centres, manifold.ambient_dim())?;
-    let fitted = || KernelMixture::fit(manifold, prior, centres, &options);
-    Ok(match watch.stage("kernel mixture", fitted) {
-        Ok(common) if common.can_be_local() => {
-            Ok(Arc::new(watch.stage("local weights", || common.localised(&options))?))
-        }
-        Ok(common) => Ok(Arc::new(common)),
-        Err(unknown @ SolveError::Unsupported { .. }) => Err(unknown),
-        Err(error) => return Err(error.into()),
-    })
-}
-
-/// Centres of a kernel mixture, at most: more would cost minutes and gain little, and networks
-/// learn from all points anyway.
-const MOST_CENTRES: usize = 20_000;
-/// Centres that any budget has time for.
-const LEAST_CENTRES: usize = 2000;
-/// The share of a budget of time that mixture and Parzen windows may take.
-const MIXTURE_SHARE: f64 = 0.1;
-
-/// Centres that leave a run with a budget of `seconds` its time for the network. Mixture and
-/// windows take 1.3 ms of one processor per centre in up to three dimensions (20 000 of
-/// `sphere-mixture`: 27 s), and beyond, where every kernel reaches most others, at most 0.7 µs per
-/// pair (7600 and 8800 of T⁷: 32 and 47 s).
-fn most_centres(dim: usize, seconds: Option<f64>) -> usize {
-    let Some(seconds) = seconds else { return MOST_CENTRES };
-    let share = MIXTURE_SHARE * seconds * rayon::current_num_threads() as f64;
-    let centres = if dim <= 3 { share / 1.3e-3 } else { (share / 0.7e-6).sqrt() };
-    (centres as usize).clamp(LEAST_CENTRES, MOST_CENTRES)
-}
-
-/// All rows, or a random choice of `most` of them, in their order.
-fn thinned(x: Rows<'_>, most: usize, seed: u64) -> Vec<f64> {
-    if x.len() <= most {
-        return x.as_slice().to_vec();
-    }
-    let mut rows = random_choice(x.len(), most, seed);
-    rows.sort_unstable();
-    rows.into_iter().flat_map(|row| x.row(row).iter().copied()).collect()
 }
 
 /// Where a run leaves traces while it goes on.

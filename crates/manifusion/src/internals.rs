@@ -13,7 +13,6 @@ pub use crate::methods::mops::learning::Learning;
 pub use crate::methods::parametric::Component;
 pub use crate::methods::parametric::em::{expected, maximised};
 pub use crate::methods::stack::weights::weights as stack_weights;
-pub use crate::methods::stereographic::Chart;
 use crate::nn::Real;
 pub use crate::nn::activation::{Phi, Sine, Softplus, Swish, Tanh};
 pub use crate::nn::features::{Fourier, Place};

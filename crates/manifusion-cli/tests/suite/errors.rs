@@ -133,6 +133,8 @@ fn wrong_calls_get_one_clear_sentence() {
                 "train",
                 "--data",
                 "synthetic:hyperbolic-wrapped",
+                "--set",
+                "model.noise=brownian",
                 "--loss",
                 "denoising",
                 "--out",

@@ -10,6 +10,7 @@
 //! and [`Manifold::velocity`] says how fast the point moves.
 
 mod by_rows;
+mod chart;
 mod differences;
 mod euclidean;
 mod generators;
@@ -33,6 +34,7 @@ pub(crate) use by_rows::chunk_rows;
 pub use by_rows::{
     ByRows, RowFault, RowMaps, check_points, frames_at, project_points, project_tangents,
 };
+pub use chart::{Chart, NormalCoordinates, Stereographic};
 pub(crate) use differences::mean_curvature as mean_curvature_by_differences;
 pub(crate) use differences::{NormalSearch, along_normals, frames, mean_curvatures};
 pub use euclidean::Euclidean;

@@ -18,12 +18,12 @@ mod rfm;
 mod rsgm;
 pub(crate) mod settings;
 pub mod stack;
-pub(crate) mod stereographic;
+mod stereographic;
+mod task;
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
-use std::sync::{Arc, OnceLock};
-use std::time::Instant;
+use std::sync::Arc;
 
 use serde_json::Value as Json;
 
@@ -45,14 +45,15 @@ pub use stack::Stack;
 pub use stereographic::{
     Stereographic, StereographicMethod, StereographicModelChoices, StereographicModelSettings,
 };
+pub use task::Task;
 
 use crate::density::Density;
 use crate::error::SolveError;
 use crate::likelihood::{BoundOptions, Bounds};
-use crate::manifold::Manifold;
-use crate::mixture::{KernelMixture, ParzenMixture};
+use crate::manifold::{Euclidean, Manifold};
+use crate::mixture::KernelMixture;
 use crate::points::Points;
-use crate::prior::{Prior, default_prior};
+use crate::prior::{Prior, StandardNormal, default_prior};
 use crate::rows::Rows;
 use crate::sample::SampleOptions;
 use crate::train::{MetricsRow, Outcome};
@@ -173,29 +174,13 @@ impl Geometry {
     pub fn of(manifold: &Arc<dyn Manifold>) -> Result<Self, SolveError> {
         Ok(Self { manifold: Arc::clone(manifold), prior: default_prior(manifold)? })
     }
-}
 
-/// Everything that a method learns from.
-#[derive(Debug)]
-pub struct Task {
-    /// Manifold and prior.
-    pub geometry: Geometry,
-    /// Points to learn from.
-    pub train: Points,
-    /// Points to choose by.
-    pub validation: Points,
-    /// Seed of everything random.
-    pub seed: u64,
-    /// The kernel mixture of the training points, with weights of each centre's own where it can
-    /// have them, or why there is none: the model of one method, and for others the length scales
-    /// of the data. Fitted for methods that [need it](Method::needs_mixture).
-    pub mixture: Result<Arc<KernelMixture>, SolveError>,
-    /// Parzen windows around the centres of the mixture, fitted when they are needed first.
-    pub windows: OnceLock<Arc<ParzenMixture>>,
-    /// When the work began: a budget of time counts from here.
-    pub began: Instant,
-    /// Where progress is seen and the work is stopped.
-    pub watch: Watch,
+    /// ℝ^d with the standard normal.
+    pub(crate) fn flat(dim: usize) -> Result<Self, FitError> {
+        let plane =
+            Euclidean::new(dim).map_err(|e| FitError::Settings { problem: e.to_string() })?;
+        Ok(Self { manifold: Arc::new(plane), prior: Arc::new(StandardNormal::new(dim)) })
+    }
 }
 
 /// A way to learn a density from points.

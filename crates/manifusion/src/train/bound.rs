@@ -8,13 +8,13 @@ use super::{
     StepReport, Stretch, TimeReport, TimeSampling, TrainError, pick_rows,
 };
 use crate::checkpoint::{Arrays, Checkpoint};
-use crate::density::Density;
+use crate::density::{ChartDensity, Density};
 use crate::error::SolveError;
 use crate::field::{Field, Generated, InLogCoordinates, PriorScore, SumField};
 use crate::flow_density::FlowOptions;
 use crate::heat_kernel::TransitionKernel;
 use crate::loss::{LossBatch, LossKind};
-use crate::manifold::{Generators, LogCoordinates, Manifold, check_points};
+use crate::manifold::{Chart, Generators, LogCoordinates, Manifold, check_points};
 use crate::model::Diffusion;
 use crate::nn::{FieldInput, Mlp, NetConfig, TrainWorkspace};
 use crate::optim::{Adam, AdamConfig, Optimiser, Schedule};
@@ -100,6 +100,8 @@ pub struct Bound {
     log_q: Vec<f64>,
     smoothing: Option<SmoothingTimes>,
     stretch: Option<Stretch>,
+    /// Where the data are coordinates of points of another manifold.
+    chart: Option<Arc<dyn Chart>>,
 }
 
 /// The training of a diffusion model.
@@ -132,6 +134,13 @@ impl Trainer {
         stretch.check(bound.data.len() / bound.manifold.ambient_dim())?;
         bound.stretch = Some(stretch);
         Ok(self)
+    }
+
+    /// The same run on data that are coordinates of points: its density is one of these points.
+    #[must_use]
+    pub fn with_chart(mut self, chart: Arc<dyn Chart>) -> Self {
+        self.objective.chart = Some(chart);
+        self
     }
 
     /// One step of the optimiser on one batch; see [`Learner::step`](super::Learner::step).
@@ -228,6 +237,7 @@ impl Bound {
             log_q: vec![0.0; n],
             smoothing: None,
             stretch: None,
+            chart: None,
             config,
         })
     }
@@ -383,7 +393,11 @@ impl Objective for Bound {
     }
 
     fn density(&self, net: Mlp<f32>, tolerance: f64) -> Result<Box<dyn Density>, TrainError> {
-        Ok(Box::new(self.model(net).flow(FlowOptions::with_tolerance(tolerance))))
+        let image = Box::new(self.model(net).flow(FlowOptions::with_tolerance(tolerance)));
+        Ok(match &self.chart {
+            Some(chart) => Box::new(ChartDensity { image, chart: Arc::clone(chart) }),
+            None => image,
+        })
     }
 
     fn save(&self, own: &mut Arrays) {

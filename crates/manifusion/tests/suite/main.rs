@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod by_rows;
+mod charts;
 mod common;
 mod directional;
 mod expectation_maximisation;
@@ -43,7 +44,6 @@ mod soap;
 mod solvers;
 mod splits;
 mod stack_weights;
-mod stereographic;
 mod synthetic_data;
 mod time_budget;
 mod time_proposal;

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use serde_json::Value as Json;
 
 use super::network_files;
-use crate::density::Density;
+use crate::density::{Density, add_stretch, lift_rows, project_rows};
 use crate::error::SolveError;
 use crate::flow_density::{FlowDensity, FlowOptions};
 use crate::likelihood::{BoundOptions, Bounds, bounds};
-use crate::manifold::Manifold;
+use crate::manifold::{Chart, Manifold};
 use crate::methods::{
     FileMap, FitError, Fitted, LikelihoodKind, LogDensities, MethodInfo, ModelFacts,
 };
@@ -205,5 +205,84 @@ impl<D: NetworkDensity> Fitted for FittedNetwork<D> {
 
     fn facts(&self) -> ModelFacts {
         self.facts
+    }
+}
+
+/// A model of the coordinates of a chart as a model of its manifold.
+#[derive(Debug)]
+pub(in crate::methods) struct FittedInChart {
+    /// The model of z.
+    pub(in crate::methods) image: FittedNetwork<Diffusion>,
+    /// z as coordinates of x.
+    pub(in crate::methods) chart: Arc<dyn Chart>,
+    /// The prior of the manifold.
+    pub(in crate::methods) prior: Arc<dyn Prior>,
+}
+
+impl Density for FittedInChart {
+    fn manifold(&self) -> &Arc<dyn Manifold> {
+        self.chart.manifold()
+    }
+
+    fn log_density(&self, x: Rows<'_>) -> Result<Vec<f64>, SolveError> {
+        Ok(self.log_density_to(x, TOLERANCE)?.log_p)
+    }
+
+    fn sample(&self, n: usize, seed: u64) -> Result<Vec<f64>, SolveError> {
+        self.sample_with(n, &SampleOptions { seed, ..SampleOptions::default() })
+    }
+}
+
+impl Fitted for FittedInChart {
+    fn info(&self) -> &'static MethodInfo {
+        self.image.info()
+    }
+
+    fn settings(&self) -> Result<Json, FitError> {
+        self.image.settings()
+    }
+
+    fn files(&self) -> Result<FileMap, FitError> {
+        self.image.files()
+    }
+
+    fn prior(&self) -> &Arc<dyn Prior> {
+        &self.prior
+    }
+
+    fn likelihood_kind(&self) -> LikelihoodKind {
+        self.image.likelihood_kind()
+    }
+
+    fn log_density_to(&self, x: Rows<'_>, tolerance: f64) -> Result<LogDensities, SolveError> {
+        let z = project_rows(self.chart.as_ref(), x)?;
+        let z = Rows::new(&z, self.chart.manifold().dim())?;
+        let mut found = self.image.log_density_to(z, tolerance)?;
+        add_stretch(self.chart.as_ref(), z, &mut found.log_p);
+        Ok(found)
+    }
+
+    fn sample_with(&self, n: usize, options: &SampleOptions) -> Result<Vec<f64>, SolveError> {
+        Ok(lift_rows(self.chart.as_ref(), &self.image.sample_with(n, options)?))
+    }
+
+    fn bounds(&self, x: Rows<'_>, options: &BoundOptions) -> Result<Option<Bounds>, SolveError> {
+        let z = project_rows(self.chart.as_ref(), x)?;
+        let z = Rows::new(&z, self.chart.manifold().dim())?;
+        let mut found = self.image.bounds(z, options)?;
+        if let Some(Bounds { elbo, kelbo, kelbo_doubled, .. }) = &mut found {
+            for bound in [elbo, kelbo, kelbo_doubled] {
+                add_stretch(self.chart.as_ref(), z, bound);
+            }
+        }
+        Ok(found)
+    }
+
+    fn parameters(&self) -> Option<usize> {
+        self.image.parameters()
+    }
+
+    fn facts(&self) -> ModelFacts {
+        self.image.facts()
     }
 }

@@ -17,7 +17,7 @@ use serde_json::Value as Json;
 pub(super) use automatic::{
     NetFacts, Scales, USEFUL_PASSES, seconds, smallest_time, training, warmup,
 };
-pub(super) use fitted::{FittedNetwork, LearnedFlow, TOLERANCE};
+pub(super) use fitted::{FittedInChart, FittedNetwork, LearnedFlow};
 pub use settings::{
     HasTraining, HasTrainingChoices, NetChoices, NetSettings, NetworkChoices, NetworkSettings,
     OfMethod, Preset, TrainingChoices, TrainingSettings,

@@ -2,8 +2,8 @@
 //! and nowhere else.
 
 use super::settings::{
-    Divergence, Loss, ModelChoices, ModelSettings, Rdm, RdmSettings, TimeProposal, TimesGradient,
-    TrainChoices, TrainSettings,
+    Divergence, Loss, ModelChoices, ModelSettings, Noise, Rdm, RdmSettings, TimeProposal,
+    TimesGradient, TrainChoices, TrainSettings,
 };
 use crate::heat_kernel::TransitionKernel;
 use crate::manifold::{Family, Manifold};
@@ -72,6 +72,15 @@ impl Rdm {
         let given = self.train.smoothing.is_some() && self.train.stretch.is_some();
         !given && self.preset != Some(Preset::Paper)
     }
+
+    /// What noises the data of a manifold. What only Brownian motion has decides for it.
+    pub(super) fn noise_on(&self, manifold: &dyn Manifold) -> Noise {
+        let is_brownian = self.preset == Some(Preset::Paper)
+            || self.train.loss == Some(Loss::Implicit)
+            || !matches!(manifold.family(), Family::Hyperboloid { .. });
+        let usual = if is_brownian { Noise::Brownian } else { Noise::NormalCoordinates };
+        self.model.noise.unwrap_or(usual)
+    }
 }
 
 /// The family that decides for a whole product: that of its first factor.
@@ -98,10 +107,12 @@ pub(in crate::methods) fn forgetting_rate(manifold: &dyn Manifold) -> f64 {
     }
 }
 
-/// Makes every open choice, from the manifold, from the kernel mixture of the training points, and
-/// from the weight of the round kernels in their Parzen windows, where they have such.
+/// Makes every open choice, from the manifold that is noised, from the kernel mixture of the
+/// training points, and from the weight of the round kernels in their Parzen windows, where they
+/// have such.
 pub(super) fn resolve(
     choices: &Rdm,
+    noise: Noise,
     geometry: &Geometry,
     mixture: Option<&KernelMixture>,
     round_weight: Option<f64>,
@@ -141,6 +152,7 @@ pub(super) fn resolve(
     let is_stretched = round_weight.is_some() && smoothing > 0.0;
     let stretch = train.stretch.unwrap_or(if is_stretched { stretched } else { 0.0 });
     let model = ModelSettings {
+        noise,
         prior_score: model.prior_score.unwrap_or(!prior.is_driftless()),
         s_min: model.s_min.unwrap_or(smallest_time(&scales, smoothing)),
         t_end: model.t_end.unwrap_or(6.0 / forgetting_rate(manifold.as_ref())),

@@ -9,16 +9,17 @@ pub(super) use automatic::forgetting_rate;
 
 pub use super::network::{NetChoices, NetSettings, Preset};
 pub use settings::{
-    Divergence, Loss, ModelChoices, ModelSettings, Rdm, RdmSettings, TimeProposal, TimesGradient,
-    TrainChoices, TrainSettings,
+    Divergence, Loss, ModelChoices, ModelSettings, Noise, Rdm, RdmSettings, TimeProposal,
+    TimesGradient, TrainChoices, TrainSettings,
 };
 
-use super::network::{FittedNetwork, NetworkMethod, PRESET, Recipe, RecipeRun};
+use super::network::{FittedInChart, FittedNetwork, NetworkMethod, PRESET, Recipe, RecipeRun};
 use super::parzen::windows;
 use super::references::RDM;
 use super::{FitError, Fitted, Geometry, MethodInfo, ModelFacts, Request, Task, write_settings};
 use crate::divergence::{Estimator, ProbeLaw};
 use crate::loss::LossKind;
+use crate::manifold::{Chart, Manifold, NormalCoordinates};
 use crate::mixture::ParzenMixture;
 use crate::nn::Mlp;
 use crate::path::PathChoice;
@@ -66,17 +67,24 @@ impl Recipe for RdmRecipe {
     }
 
     fn resolve(choices: &Rdm, task: &Task) -> Result<RdmSettings, FitError> {
+        let noise = choices.noise_on(task.geometry.manifold.as_ref());
+        let task = noised(task, noise)?;
         let mixture = task.mixture.as_ref().ok().map(AsRef::as_ref);
         let windows = if choices.is_smoothing_open() { windows_of_all(task)? } else { None };
         let round_weight = windows.map(|windows| windows.round_weight());
-        Ok(automatic::resolve(choices, &task.geometry, mixture, round_weight))
+        Ok(automatic::resolve(choices, noise, &task.geometry, mixture, round_weight))
     }
 
     fn trainer(task: &Task, settings: &RdmSettings, seed: u64) -> Result<Trainer, FitError> {
+        let chart = chart(&task.geometry.manifold, settings.model.noise);
+        let task = noised(task, settings.model.noise)?;
         let Geometry { manifold, prior } = &task.geometry;
         let config = settings.train_config(manifold.ambient_dim(), seed);
         let train = task.train.coordinates().to_vec();
         let mut trainer = Trainer::new(Arc::clone(manifold), Arc::clone(prior), train, config)?;
+        if let Some(chart) = chart {
+            trainer = trainer.with_chart(chart);
+        }
         let (c, s_min) = (settings.train.smoothing, settings.model.s_min);
         let share = settings.train.stretch;
         if share > 0.0 {
@@ -105,7 +113,11 @@ impl Recipe for RdmRecipe {
         best_step: Option<u64>,
     ) -> Result<Arc<dyn Fitted>, FitError> {
         let RdmSettings { model, net: shape, train, .. } = settings;
-        let Geometry { manifold, prior } = geometry.clone();
+        let chart = chart(&geometry.manifold, model.noise);
+        let Geometry { manifold, prior } = match &chart {
+            Some(_) => Geometry::flat(geometry.manifold.dim())?,
+            None => geometry.clone(),
+        };
         let parts = ModelParts {
             manifold,
             prior,
@@ -123,11 +135,41 @@ impl Recipe for RdmRecipe {
             t_end: Some(model.t_end),
         };
         let (info, density, settings) = (&INFO, parts.assemble(), write_settings(settings)?);
-        Ok(Arc::new(FittedNetwork { info, settings, net, best_step, facts, density }))
+        let image = FittedNetwork { info, settings, net, best_step, facts, density };
+        Ok(match chart {
+            Some(chart) => {
+                Arc::new(FittedInChart { image, chart, prior: Arc::clone(&geometry.prior) })
+            }
+            None => Arc::new(image),
+        })
     }
 
     fn proposal(bound: &Bound) -> Vec<[f64; 2]> {
         proposal_curve(bound)
+    }
+}
+
+/// The task in the coordinates that are noised.
+fn noised(task: &Task, noise: Noise) -> Result<&Task, FitError> {
+    match noise {
+        Noise::Brownian => Ok(task),
+        Noise::NormalCoordinates => {
+            task.in_normal_coordinates()?.ok_or_else(|| FitError::Setting {
+                name: "model.noise",
+                value: noise.name().to_owned(),
+                expected: "brownian on manifolds other than hyperbolic space",
+            })
+        }
+    }
+}
+
+/// The coordinates that are noised, where these are not the points themselves.
+fn chart(manifold: &Arc<dyn Manifold>, noise: Noise) -> Option<Arc<dyn Chart>> {
+    match noise {
+        Noise::Brownian => None,
+        Noise::NormalCoordinates => {
+            NormalCoordinates::new(manifold).map(|chart| Arc::new(chart) as Arc<dyn Chart>)
+        }
     }
 }
 

@@ -60,9 +60,24 @@ named! {
     }
 }
 
+named! {
+    /// What noises the data.
+    Noise {
+        /// Brownian motion of the manifold's metric, with the drift of the prior.
+        Brownian = "brownian",
+        /// On hyperbolic space, an Ornstein–Uhlenbeck process of the normal coordinates around the
+        /// origin: Brownian motion of the flat metric that these coordinates carry, whose
+        /// transitions are known.
+        NormalCoordinates = "normal-coordinates",
+    }
+}
+
 settings! {
     /// The noise, and what the network is added to.
     "model": ModelSettings, ModelChoices {
+        /// What noises the data: Brownian motion of the metric, or on hyperbolic space that of
+        /// normal coordinates, whose transitions are known.
+        noise: Noise,
         /// Whether the network is added to the score of the prior.
         prior_score: bool,
         /// Smallest noising time.
@@ -198,9 +213,14 @@ impl TryFrom<Rdm> for RdmSettings {
         let incomplete = |name| FitError::Incomplete { name };
         Ok(Self {
             preset: stored.preset.unwrap_or(Preset::Fast),
-            model: stored.model.complete().map_err(incomplete)?,
-            net: stored.net.complete().map_err(incomplete)?,
             // Earlier runs do not name it.
+            model: ModelChoices {
+                noise: stored.model.noise.or(Some(Noise::Brownian)),
+                ..stored.model
+            }
+            .complete()
+            .map_err(incomplete)?,
+            net: stored.net.complete().map_err(incomplete)?,
             train: TrainChoices { stretch: stored.train.stretch.or(Some(0.0)), ..stored.train }
                 .complete()
                 .map_err(incomplete)?,
