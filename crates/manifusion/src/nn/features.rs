@@ -21,11 +21,14 @@ pub(crate) struct Features {
     grid: Option<Grid>,
 }
 
-/// B by columns (m × features) and |B|²/2 of each feature.
+/// B by columns and |B|²/2 of each feature, in chunks of which the last one may end in zeros: loops
+/// over arrays become vectors, loops over slices do not.
 #[derive(Clone, Debug)]
 pub struct Fourier {
-    columns: Vec<f64>,
-    damping: Vec<f64>,
+    features: usize,
+    /// m × chunks.
+    columns: Vec<[f64; CHUNK]>,
+    damping: Vec<[f64; CHUNK]>,
 }
 
 /// One row's place: the point, the time and k directions (e, e_s).
@@ -69,8 +72,8 @@ impl Features {
     /// B, features × m, if there are Fourier features.
     pub(crate) fn frequencies(&self) -> Option<Vec<f64>> {
         let fourier = self.fourier.as_ref()?;
-        let n = fourier.damping.len();
-        Some((0..n * self.dim).map(|i| fourier.columns[i % self.dim * n + i / self.dim]).collect())
+        let numbers = 0..fourier.features * self.dim;
+        Some(numbers.map(|i| fourier.frequency(i / self.dim, i % self.dim)).collect())
     }
 
     /// Replaces B by a stored one, features × m.
@@ -88,7 +91,7 @@ impl Features {
 
     /// Where the features of the grids begin in a row.
     fn grid_column(&self) -> usize {
-        let fourier = self.fourier.as_ref().map_or(0, |fourier| 2 * fourier.damping.len());
+        let fourier = self.fourier.as_ref().map_or(0, |fourier| 2 * fourier.features);
         self.dim + self.time.width() + fourier
     }
 
@@ -152,13 +155,12 @@ impl Features {
         tangents: &mut [T],
         stride: usize,
     ) {
-        for i in 0..self.time.width() {
-            let [f, df, _] = time_jet(&self.time, i, place.s);
+        time_jets(&self.time, place.s, |i, [f, df, _]| {
             value[self.dim + i] = T::from_f64(f);
             for (j, row) in tangents.chunks_exact_mut(stride).enumerate() {
                 row[self.dim + i] = T::from_f64(df * place.direction(j).1);
             }
-        }
+        });
     }
 
     /// Adds to `grad` the gradient of ⟨bar, rows⟩, where `rows` is what [`Features::forward`]
@@ -183,13 +185,12 @@ impl Features {
                 *g += bar.to_f64();
             }
         }
-        for i in 0..self.time.width() {
-            let [_, df, ddf] = time_jet(&self.time, i, place.s);
+        time_jets(&self.time, place.s, |i, [_, df, ddf]| {
             *grad.s += value[self.dim + i].to_f64() * df;
             for (j, row) in tangents.chunks_exact(stride).enumerate() {
                 *grad.s += row[self.dim + i].to_f64() * ddf * place.direction(j).1;
             }
-        }
+        });
         if let Some(fourier) = &self.fourier {
             let first = self.dim + self.time.width();
             fourier.reverse(place, first, value, tangents, stride, grad);
@@ -197,23 +198,28 @@ impl Features {
     }
 }
 
-/// Time input number `i` at s, with its first two derivatives in s.
-fn time_jet(time: &TimeConditioning, i: usize, s: f64) -> [f64; 3] {
+/// Calls `take` with every time input at s: its number, its value and its first two derivatives in
+/// s.
+#[inline(always)]
+fn time_jets(time: &TimeConditioning, s: f64, mut take: impl FnMut(usize, [f64; 3])) {
     match *time {
-        TimeConditioning::Concat => [s, 1.0, 0.0],
+        TimeConditioning::Concat => take(0, [s, 1.0, 0.0]),
         TimeConditioning::LogSines { s_min, t_end, .. } => {
             let span = (t_end / s_min).ln();
             let lambda = (s / s_min).ln() / span;
             // λ′ = 1/(s·span), λ″ = −λ′/s.
             let d = 1.0 / (s * span);
             let dd = -d / s;
-            if i == 0 {
-                return [2.0 * lambda - 1.0, 2.0 * d, 2.0 * dd];
+            take(0, [2.0 * lambda - 1.0, 2.0 * d, 2.0 * dd]);
+            for pair in 0..(time.width() - 1) / 2 {
+                let omega = std::f64::consts::FRAC_PI_2 * f64::from(1u32 << pair);
+                let (sin, cos) = (omega * lambda).sin_cos();
+                for (i, (f, df)) in [(sin, cos), (cos, -sin)].into_iter().enumerate() {
+                    let first = omega * df * d;
+                    let second = omega * df * dd - omega * omega * f * d * d;
+                    take(1 + 2 * pair + i, [f, first, second]);
+                }
             }
-            let omega = std::f64::consts::FRAC_PI_2 * f64::from(1u32 << ((i - 1) / 2));
-            let (sin, cos) = (omega * lambda).sin_cos();
-            let (f, df) = if i % 2 == 1 { (sin, cos) } else { (cos, -sin) };
-            [f, omega * df * d, omega * df * dd - omega * omega * f * d * d]
         }
     }
 }
@@ -236,40 +242,57 @@ impl Fourier {
 
     /// From the rows of B.
     pub fn from_rows(b: &[f64], dim: usize) -> Self {
-        let n = b.len() / dim;
-        let columns = (0..n * dim).map(|i| b[i % n * dim + i / n]).collect();
-        let damping = b.chunks_exact(dim).map(|b| 0.5 * b.iter().map(|b| b * b).sum::<f64>());
-        Self { columns, damping: damping.collect() }
+        let features = b.len() / dim;
+        let chunks = features.div_ceil(CHUNK);
+        let mut columns = vec![[0.0; CHUNK]; dim * chunks];
+        let mut damping = vec![[0.0; CHUNK]; chunks];
+        for (f, b) in b.chunks_exact(dim).enumerate() {
+            damping[f / CHUNK][f % CHUNK] = 0.5 * b.iter().map(|b| b * b).sum::<f64>();
+            for (c, b) in b.iter().enumerate() {
+                columns[c * chunks + f / CHUNK][f % CHUNK] = *b;
+            }
+        }
+        Self { features, columns, damping }
     }
 
-    /// B·v for `len` ≤ 16 features from `first` on.
+    /// An entry of B.
+    fn frequency(&self, feature: usize, column: usize) -> f64 {
+        self.columns[column * self.damping.len() + feature / CHUNK][feature % CHUNK]
+    }
+
+    /// B·v for the features of a chunk.
     #[inline(always)]
-    fn project(&self, first: usize, len: usize, v: &[f64]) -> [f64; CHUNK] {
+    fn project(&self, chunk: usize, v: &[f64]) -> [f64; CHUNK] {
         let mut sum = [0.0; CHUNK];
         for (v, b) in v.iter().zip(self.columns.chunks_exact(self.damping.len())) {
-            for (sum, b) in sum.iter_mut().zip(&b[first..first + len]) {
-                *sum += b * v;
+            let b = &b[chunk];
+            for l in 0..CHUNK {
+                sum[l] += b[l] * v;
             }
         }
         sum
     }
 
-    /// The complex feature f = e^{p + iq} with p = −s|B|²/2 and q = Bx, as (sin, cos) parts.
+    /// The complex features f = e^{p + iq} of a chunk with p = −s|B|²/2 and q = Bx, as (sin, cos)
+    /// parts.
     #[inline(always)]
-    pub fn waves<T: Real>(&self, first: usize, len: usize, place: Place<'_>) -> [[T; CHUNK]; 2] {
-        let phase = self.project(first, len, place.x);
+    pub fn waves<T: Real>(&self, chunk: usize, place: Place<'_>) -> [[T; CHUNK]; 2] {
+        let phase = self.project(chunk, place.x);
         let (mut sin, mut cos) = ([T::ZERO; CHUNK], [T::ZERO; CHUNK]);
         for l in 0..CHUNK {
             (sin[l], cos[l]) = <T as VectorMath>::sin_cos_of(phase[l]);
         }
-        for l in 0..CHUNK {
-            if phase[l].abs() > FAR_PHASE {
-                let (far_sin, far_cos) = phase[l].sin_cos();
-                (sin[l], cos[l]) = (T::from_f64(far_sin), T::from_f64(far_cos));
+        if phase.iter().fold(0.0, |most: f64, q| most.max(q.abs())) > FAR_PHASE {
+            for l in 0..CHUNK {
+                if phase[l].abs() > FAR_PHASE {
+                    let (far_sin, far_cos) = phase[l].sin_cos();
+                    (sin[l], cos[l]) = (T::from_f64(far_sin), T::from_f64(far_cos));
+                }
             }
         }
-        for (l, damping) in self.damping[first..first + len].iter().enumerate() {
-            let size = T::from_f64(-damping * place.s).exp_nonpositive::<false>();
+        let damping = &self.damping[chunk];
+        for l in 0..CHUNK {
+            let size = T::from_f64(-damping[l] * place.s).exp_nonpositive::<false>();
             sin[l] = sin[l] * size;
             cos[l] = cos[l] * size;
         }
@@ -285,23 +308,26 @@ impl Fourier {
         tangents: &mut [T],
         stride: usize,
     ) {
-        let n = self.damping.len();
-        for first in (0..n).step_by(CHUNK) {
-            let len = CHUNK.min(n - first);
-            let [sin, cos] = self.waves::<T>(first, len, place);
-            let at = column + first;
-            value[at..at + len].copy_from_slice(&sin[..len]);
-            value[at + n..at + n + len].copy_from_slice(&cos[..len]);
+        let n = self.features;
+        for chunk in 0..self.damping.len() {
+            let [sin, cos] = self.waves::<T>(chunk, place);
+            let at = column + chunk * CHUNK;
+            let len = CHUNK.min(n - chunk * CHUNK);
+            write(&sin, &mut value[at..at + len]);
+            write(&cos, &mut value[at + n..at + n + len]);
             for (j, row) in tangents.chunks_exact_mut(stride).enumerate() {
                 // ḟ = f·(ṗ + i q̇).
                 let (e, e_s) = place.direction(j);
-                let q = self.project(first, len, e);
-                for l in 0..len {
+                let q = self.project(chunk, e);
+                let (mut sin_dot, mut cos_dot) = ([T::ZERO; CHUNK], [T::ZERO; CHUNK]);
+                for l in 0..CHUNK {
                     let q = T::from_f64(q[l]);
-                    let p = T::from_f64(-self.damping[first + l] * e_s);
-                    row[at + l] = p * sin[l] + q * cos[l];
-                    row[at + n + l] = p * cos[l] - q * sin[l];
+                    let p = T::from_f64(-self.damping[chunk][l] * e_s);
+                    sin_dot[l] = p * sin[l] + q * cos[l];
+                    cos_dot[l] = p * cos[l] - q * sin[l];
                 }
+                write(&sin_dot, &mut row[at..at + len]);
+                write(&cos_dot, &mut row[at + n..at + n + len]);
             }
         }
     }
@@ -317,12 +343,12 @@ impl Fourier {
         stride: usize,
         grad: &mut PlaceGradient<'_>,
     ) {
-        let (n, dim) = (self.damping.len(), place.x.len());
+        let (n, dim) = (self.features, place.x.len());
         for f in 0..n {
-            let dot =
-                |v: &[f64]| v.iter().enumerate().map(|(c, v)| v * self.columns[c * n + f]).sum();
+            let damping = self.damping[f / CHUNK][f % CHUNK];
+            let dot = |v: &[f64]| v.iter().enumerate().map(|(c, v)| v * self.frequency(f, c)).sum();
             let phase: f64 = dot(place.x);
-            let size = (-self.damping[f] * place.s).exp();
+            let size = (-damping * place.s).exp();
             let (sin, cos) = (size * phase.sin(), size * phase.cos());
             let bars = |row: &[T]| (row[column + f].to_f64(), row[column + n + f].to_f64());
             // The pair (s̄, c̄) gives p̄ = s̄ sin + c̄ cos and q̄ = s̄ cos − c̄ sin.
@@ -331,20 +357,29 @@ impl Fourier {
             let mut q_bar = s_bar * cos - c_bar * sin;
             for (j, row) in tangents.chunks_exact(stride).enumerate() {
                 let (e, e_s) = place.direction(j);
-                let (q, p): (f64, f64) = (dot(e), -self.damping[f] * e_s);
+                let (q, p): (f64, f64) = (dot(e), -damping * e_s);
                 let (s_bar, c_bar) = bars(row);
                 let (s_dot, c_dot) = (p * sin + q * cos, p * cos - q * sin);
                 p_bar += s_bar * s_dot + c_bar * c_dot;
                 q_bar += s_bar * c_dot - c_bar * s_dot;
                 let q_dot_bar = s_bar * cos - c_bar * sin;
                 for c in 0..dim {
-                    grad.e[j * dim + c] += q_dot_bar * self.columns[c * n + f];
+                    grad.e[j * dim + c] += q_dot_bar * self.frequency(f, c);
                 }
             }
             for c in 0..dim {
-                grad.x[c] += q_bar * self.columns[c * n + f];
+                grad.x[c] += q_bar * self.frequency(f, c);
             }
-            *grad.s -= p_bar * self.damping[f];
+            *grad.s -= p_bar * damping;
         }
+    }
+}
+
+/// As much of a chunk as there is room for.
+#[inline(always)]
+fn write<T: Real>(chunk: &[T; CHUNK], to: &mut [T]) {
+    match <&mut [T; CHUNK]>::try_from(&mut *to) {
+        Ok(whole) => *whole = *chunk,
+        Err(_) => to.copy_from_slice(&chunk[..to.len()]),
     }
 }

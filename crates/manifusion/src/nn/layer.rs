@@ -8,7 +8,7 @@ use pulp::{Simd, WithSimd};
 use std::marker::PhantomData;
 
 use super::activation::{Activation, Phi, Sine, Softplus, Swish, Tanh, jets, slopes};
-use super::matmul::{Line, flat_mut};
+use super::matmul::{Line, flat, flat_mut};
 use super::real::Real;
 
 /// Dispatches `$Task::<T, φ>` for the activation at hand: one loop per activation and instruction
@@ -82,8 +82,9 @@ impl<T: Real, P: Phi> WithSimd for Keep<'_, T, P> {
         }
         jets::<S, P, T>(flat_mut(z_value), flat_mut(h_value), flat_mut(self.second));
         for (z, h) in z_tangent.chunks_exact(n).zip(h_tangent.chunks_exact_mut(n)) {
-            for ((h, z), first) in h.iter_mut().zip(z).zip(&*z_value) {
-                *h = product(first, z);
+            let factors = flat(z_value).iter().zip(flat(z));
+            for (h, (first, z)) in flat_mut(h).iter_mut().zip(factors) {
+                *h = *first * *z;
             }
         }
     }
@@ -128,9 +129,8 @@ impl<T: Real, P: Phi> WithSimd for InPlace<'_, T, P> {
             }
             slopes::<S, P, T>(flat_mut(value), flat_mut(first));
             for z in tangent.chunks_exact_mut(self.n) {
-                for (z, first) in z[block * BLOCK..].iter_mut().zip(&*first) {
-                    *z = product(first, z);
-                }
+                let at = block * BLOCK;
+                multiply(&mut z[at..at + first.len()], first);
             }
         }
     }
@@ -161,20 +161,17 @@ impl<T: Real> WithSimd for Reverse<'_, T> {
         let (first, tangent) = self.z.split_at_mut(n);
         let (value_bar, tangent_bar) = self.bar.split_at_mut(n);
         if tangent.is_empty() {
-            for (first, bar) in first.iter_mut().zip(value_bar) {
-                *first = product(first, bar);
-            }
+            multiply(first, value_bar);
             return;
         }
-        for (bar, first) in value_bar.iter_mut().zip(&*first) {
-            *bar = product(first, bar);
-        }
+        multiply(value_bar, first);
+        let (first_flat, second) = (flat(first), flat(self.second));
         for (z, bar) in tangent.chunks_exact_mut(n).zip(tangent_bar.chunks_exact(n)) {
-            let rows = value_bar.iter_mut().zip(self.second).zip(&*first).zip(z).zip(bar);
+            let value_bar = flat_mut(value_bar).iter_mut();
+            let rows = value_bar.zip(second).zip(first_flat).zip(flat_mut(z)).zip(flat(bar));
             for ((((value_bar, second), first), z), bar) in rows {
-                let bend = product(&product(second, z), bar);
-                *value_bar = sum(value_bar, &bend);
-                *z = product(first, bar);
+                *value_bar += *second * *z * *bar;
+                *z = *first * *bar;
             }
         }
         first.copy_from_slice(value_bar);
@@ -197,11 +194,10 @@ fn sum<T: Real>(a: &Line<T>, b: &Line<T>) -> Line<T> {
     c
 }
 
+/// `to ← to·by`, number by number: over lines the compiler would gather across them.
 #[inline(always)]
-fn product<T: Real>(a: &Line<T>, b: &Line<T>) -> Line<T> {
-    let mut c = *a;
-    for (c, b) in c.0.iter_mut().zip(&b.0) {
-        *c = *c * *b;
+fn multiply<T: Real>(to: &mut [Line<T>], by: &[Line<T>]) {
+    for (to, by) in flat_mut(to).iter_mut().zip(flat(by)) {
+        *to = *to * *by;
     }
-    c
 }

@@ -49,6 +49,15 @@ pub(crate) fn flat_mut<T: Real>(lines: &mut [Line<T>]) -> &mut [T] {
     unsafe { std::slice::from_raw_parts_mut(lines.as_mut_ptr().cast(), lines.len() * LANES) }
 }
 
+/// The same to read.
+#[inline(always)]
+#[expect(unsafe_code, reason = "a view of lines as numbers, so that loops over them vectorise")]
+pub(crate) fn flat<T: Real>(lines: &[Line<T>]) -> &[T] {
+    const { assert!(size_of::<Line<T>>() == LANES * size_of::<T>()) }
+    // SAFETY: as above.
+    unsafe { std::slice::from_raw_parts(lines.as_ptr().cast(), lines.len() * LANES) }
+}
+
 /// Asks for a line that will be read soon.
 #[inline(always)]
 #[cfg_attr(target_arch = "x86_64", expect(unsafe_code, reason = "a hint to the cache"))]
