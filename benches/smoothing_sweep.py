@@ -77,7 +77,7 @@ def table(args):
     rows = collections.defaultdict(dict)
     for row in finished(args.out):
         rows[row["set"], row["seed"]][row["c"]] = row
-    print("| data | seeds | steps | " + " | ".join(f"c = {value}" for value in VALUES) + " | kernel mixture | ground truth |")
+    print("| data | seeds | steps, at most | " + " | ".join(f"c = {value}" for value in VALUES) + " | kernel mixture | ground truth |")
     print("|---" * (5 + len(VALUES)) + "|")
     for name in SETS:
         whole = [found for (other, _), found in sorted(rows.items()) if other == name and len(found) == len(VALUES)]
@@ -93,7 +93,7 @@ def table(args):
         kernel = f"{statistics.mean(found[0]['kernel'] for found in whole):.3f}".replace("-", "−")
         truths = [found[0]["truth"] for found in whole]
         truth = "" if truths[0] is None else f"{statistics.mean(truths):.3f}".replace("-", "−")
-        print(f"| {name} | {len(whole)} | {whole[0][0]['steps']} | " + " | ".join(cells) + f" | {kernel} | {truth} |")
+        print(f"| {name} | {len(whole)} | {SETS[name][1]} | " + " | ".join(cells) + f" | {kernel} | {truth} |")
 
 
 def main():
