@@ -43,7 +43,7 @@ impl Density for ChartDensity {
     }
 
     fn sample(&self, n: usize, seed: u64) -> Result<Vec<f64>, SolveError> {
-        Ok(lift_rows(self.chart.as_ref(), &self.image.sample(n, seed)?))
+        lift_rows(self.chart.as_ref(), &self.image.sample(n, seed)?)
     }
 }
 
@@ -59,14 +59,17 @@ pub fn project_rows(chart: &dyn Chart, x: Rows<'_>) -> Result<Vec<f64>, SolveErr
     Ok(z)
 }
 
-/// The points with these coordinates, row by row.
-pub fn lift_rows(chart: &dyn Chart, z: &[f64]) -> Vec<f64> {
-    let (d, m) = (chart.manifold().dim(), chart.manifold().ambient_dim());
+/// The points with these coordinates, row by row; an error for one that is too far out to be a
+/// point in double precision.
+pub fn lift_rows(chart: &dyn Chart, z: &[f64]) -> Result<Vec<f64>, SolveError> {
+    let manifold = chart.manifold();
+    let (d, m) = (manifold.dim(), manifold.ambient_dim());
     let mut x = vec![0.0; z.len() / d * m];
-    for (z, x) in z.chunks_exact(d).zip(x.chunks_exact_mut(m)) {
+    for (row, (z, x)) in z.chunks_exact(d).zip(x.chunks_exact_mut(m)).enumerate() {
         chart.lift(z, x);
+        manifold.check_point(x).map_err(SolveError::at(row, 0.0))?;
     }
-    x
+    Ok(x)
 }
 
 /// Log-densities of coordinates become those of their points.

@@ -193,7 +193,7 @@ static PLAIN: Variant = Variant {
     settings: &["evaluate.bound_points=0"],
     budget: Budget::Minutes,
 };
-/// Many rows: the paper draws new points in every step.
+/// Many rows, so that a model and not the number of points decides; the paper names none.
 static GENERATED: Variant = Variant {
     suffix: "",
     title: "",

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::{Family, Hyperboloid, Lorentz, Manifold, Sphere};
 use crate::error::{PointError, SpecError};
-use crate::linalg::{axpy, dot, norm, scale};
+use crate::linalg::{axpy, dot, norm, scale, scratch};
 
 /// A smooth map of a manifold, but perhaps a set without volume, onto ℝ^d.
 pub trait Chart: Debug + Send + Sync {
@@ -130,7 +130,7 @@ impl Chart for NormalCoordinates {
 
     /// dx = (sinh(√|K| r)/(√|K| r))^{d−1} dz in g_L.
     fn log_stretch(&self, z: &[f64]) -> f64 {
-        let mut x = vec![0.0; self.space.ambient_dim()];
+        let mut x = scratch(self.space.ambient_dim());
         self.geometry.exp_origin(z, &mut x);
         -self.geometry.points().log_lorentz_over_own(&x) - self.geometry.log_exp_jacobian(norm(z))
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use manifusion::density::lift_rows;
 use manifusion::internals::{distance, dot, norm, scale};
 use manifusion::manifold::{Chart, NormalCoordinates, Stereographic, parse};
 use manifusion::methods::rdm::{
@@ -189,4 +190,14 @@ fn bounds_go_through_a_chart() {
     }
     let manifold = Arc::clone(model.manifold());
     assert_eq!(manifold.name(), "sphere:2");
+}
+
+/// Coordinates whose points are beyond double precision are refused with their row.
+#[test]
+fn points_beyond_double_precision_are_refused() {
+    let manifold = parse("hyperbolic:2,metric=lorentz").unwrap();
+    let chart = NormalCoordinates::new(&manifold).unwrap();
+    assert_eq!(lift_rows(&chart, &[0.5, 0.0, 3.0, -4.0]).unwrap().len(), 6);
+    let refused = lift_rows(&chart, &[0.5, 0.0, 800.0, 0.0]).unwrap_err().to_string();
+    assert!(refused.starts_with("row 1"), "{refused}");
 }

@@ -263,7 +263,7 @@ impl Fitted for FittedInChart {
     }
 
     fn sample_with(&self, n: usize, options: &SampleOptions) -> Result<Vec<f64>, SolveError> {
-        Ok(lift_rows(self.chart.as_ref(), &self.image.sample_with(n, options)?))
+        lift_rows(self.chart.as_ref(), &self.image.sample_with(n, options)?)
     }
 
     fn bounds(&self, x: Rows<'_>, options: &BoundOptions) -> Result<Option<Bounds>, SolveError> {
