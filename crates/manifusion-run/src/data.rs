@@ -151,8 +151,8 @@ fn divide(
     Split::of_list(points, &list, seed).map_err(failed(file_name(file)))
 }
 
-/// A sentence about points too far out for the Euclidean metric of the hyperboloid: coordinates
-/// grow like e^r, the prior's do not.
+/// A sentence about points too far out for Brownian motion of the hyperboloid's Euclidean metric:
+/// coordinates grow like e^r, the prior's do not.
 fn far_out(manifold: &dyn Manifold, points: &[f64]) -> Option<String> {
     const FAR: f64 = 2.5;
     let Family::Hyperboloid { curvature, metric: Metric::Euclidean, .. } = manifold.family() else {
@@ -167,7 +167,7 @@ fn far_out(manifold: &dyn Manifold, points: &[f64]) -> Option<String> {
     let outer = *radii.get(radii.len() * 9 / 10)?;
     (outer > FAR).then(|| {
         format!(
-            "a tenth of the points lie beyond distance {:.1} from the origin, too far for the Euclidean metric and its prior; --manifold {},metric=lorentz suits such data",
+            "a tenth of the points lie beyond distance {:.1} from the origin, too far for Brownian motion of the Euclidean metric (the preset paper) and its prior; --manifold {},metric=lorentz suits such data",
             outer / root,
             manifold.name()
         )

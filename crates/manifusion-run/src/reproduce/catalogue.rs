@@ -207,8 +207,16 @@ static DEDUPLICATED: Variant = Variant {
     budget: Budget::Minutes,
 };
 
-const BOUNDS: Bounds =
-    Bounds { methods: &["rdm"], seeds: 1, points: 50, paths: &[1, 10, 100, 1000] };
+const BOUNDS: Bounds = Bounds {
+    methods: &["rdm"],
+    seeds: 1,
+    points: 50,
+    paths: 100,
+    sweep: (
+        &["earthquake", "glycine", "rna", "hyperbolic-checkerboard", "so3-modes"],
+        &[1, 10, 100, 1000],
+    ),
+};
 
 #[expect(clippy::unnecessary_wraps, reason = "numbers that are missing stand beside these")]
 const fn of(mean: f64, std: f64) -> Number {
@@ -399,6 +407,7 @@ pub static TARGETS: &[Target] = &[
                     title: "All rows",
                     variant: &PLAIN,
                     methods: Methods::All,
+                    seeds: 5,
                     bounds: Some(Bounds { seeds: 2, ..BOUNDS }),
                     published: EARTH_PUBLISHED,
                 },
@@ -406,6 +415,7 @@ pub static TARGETS: &[Target] = &[
                     title: "Without repeated rows",
                     variant: &DEDUPLICATED,
                     methods: Methods::Named(&["rdm", "stack", "kernel", "parzen"]),
+                    seeds: 3,
                     bounds: None,
                     published: &[],
                 },
@@ -434,6 +444,7 @@ pub static TARGETS: &[Target] = &[
                 title: "All rows",
                 variant: &PLAIN,
                 methods: Methods::Named(&["rdm", "stack", "kernel", "parzen", "mops", "rfm"]),
+                seeds: 3,
                 bounds: Some(BOUNDS),
                 published: TORUS_PUBLISHED,
             }],
@@ -457,6 +468,7 @@ pub static TARGETS: &[Target] = &[
                 title: "100 000 rows",
                 variant: &GENERATED,
                 methods: Methods::Named(&["rdm", "stack", "kernel"]),
+                seeds: 3,
                 bounds: Some(BOUNDS),
                 published: &[],
             }],

@@ -79,8 +79,18 @@ pub struct Bounds {
     pub seeds: u64,
     /// Test points.
     pub points: usize,
-    /// Each K of the KELBO.
-    pub paths: &'static [usize],
+    /// K of the KELBO.
+    pub paths: usize,
+    /// The sets whose first seed has several K, one for each manifold, and these.
+    pub sweep: (&'static [&'static str], &'static [usize]),
+}
+
+impl Bounds {
+    /// Each K of the KELBO of one run.
+    pub fn paths_of(&self, set: &Set, seed: u64) -> Vec<usize> {
+        let (sets, sweep) = self.sweep;
+        if seed == 0 && sets.contains(&set.id) { sweep.to_vec() } else { vec![self.paths] }
+    }
 }
 
 /// A part of a table: methods on all of its sets.
@@ -92,6 +102,8 @@ pub struct Block {
     pub variant: &'static Variant,
     /// The methods.
     pub methods: Methods,
+    /// Seeds, at most.
+    pub seeds: u64,
     /// Bounds to compute.
     pub bounds: Option<Bounds>,
     /// Published numbers that stand below ours.

@@ -141,7 +141,7 @@ impl<'a> Reproduction<'a> {
                 if methods.is_empty() || !self.wants(set) || self.is_stopped() {
                     continue;
                 }
-                let seeds: Vec<u64> = (0..self.wanted.seeds).collect();
+                let seeds: Vec<u64> = (0..self.wanted.seeds.min(block.seeds)).collect();
                 let Some(folder) = self.runs(set, block.variant, &methods, &seeds)? else {
                     continue;
                 };
@@ -387,9 +387,9 @@ impl<'a> Reproduction<'a> {
         let wanted = bounds.methods.iter().filter(|name| methods.iter().any(|own| own == *name));
         for method in wanted {
             for seed in 0..bounds.seeds.min(self.wanted.seeds) {
-                for paths in bounds.paths {
+                for paths in bounds.paths_of(set, seed) {
                     let run = crate::compare::run_folder(folder, method, seed);
-                    let name = bounds_name(method, seed, *paths);
+                    let name = bounds_name(method, seed, paths);
                     if kept.join(format!("{name}.json")).is_file() || self.watch.is_stopped() {
                         continue;
                     }
@@ -399,7 +399,7 @@ impl<'a> Reproduction<'a> {
                     }
                     let options = EvaluationOptions {
                         bound_points: bounds.points,
-                        kelbo_paths: *paths,
+                        kelbo_paths: paths,
                         mass_points: 0,
                         ..stored.settings().evaluate
                     };

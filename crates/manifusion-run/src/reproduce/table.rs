@@ -135,8 +135,8 @@ fn bounds_markdown(table: &Table, block: &Block, results: &Path) -> Result<Strin
         let Some(bounds) = &block.bounds else { break };
         for method in bounds.methods {
             for seed in 0..bounds.seeds {
-                for paths in bounds.paths {
-                    let name = format!("{}.json", bounds_name(method, seed, *paths));
+                for paths in bounds.paths_of(set, seed) {
+                    let name = format!("{}.json", bounds_name(method, seed, paths));
                     let Some(found) = dir.json::<Evaluation>(&name)? else { continue };
                     rows += &bounds_row(set, &found);
                 }
