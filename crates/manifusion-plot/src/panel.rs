@@ -233,11 +233,12 @@ pub(crate) fn dot_size(count: usize) -> f64 {
     (130.0 / (count.max(1) as f64).sqrt()).clamp(1.7, 5.0)
 }
 
-/// Data or samples over a coloured ground: dots with a dark rim.
+/// Data or samples over a coloured ground: dots with a dark rim, small enough that the ground is
+/// seen between those of a cluster.
 pub(crate) fn dots_on_colour(svg: &mut Svg, points: &[[f64; 2]], colour: &str) {
-    let size = dot_size(points.len());
+    let size = dot_size(3 * points.len());
     let rim = format!("stroke=\"{INK}\" stroke-opacity=\"0.6\"");
-    svg.dots(points.iter().copied(), size + 1.1, &rim);
+    svg.dots(points.iter().copied(), size + 0.9, &rim);
     svg.dots(points.iter().copied(), size, &format!("stroke=\"{colour}\""));
 }
 
