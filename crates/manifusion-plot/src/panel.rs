@@ -238,7 +238,7 @@ pub(crate) fn dot_size(count: usize) -> f64 {
 pub(crate) fn dots_on_colour(svg: &mut Svg, points: &[[f64; 2]], colour: &str) {
     let size = dot_size(3 * points.len());
     let rim = format!("stroke=\"{INK}\" stroke-opacity=\"0.6\"");
-    svg.dots(points.iter().copied(), size + 0.9, &rim);
+    svg.dots(points.iter().copied(), size + 1.1, &rim);
     svg.dots(points.iter().copied(), size, &format!("stroke=\"{colour}\""));
 }
 
