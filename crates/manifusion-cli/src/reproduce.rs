@@ -30,7 +30,7 @@ pub(crate) struct Args {
     /// Minutes of each training.
     #[arg(long, value_name = "M", default_value_t = 10.0, allow_negative_numbers = true)]
     budget_minutes: f64,
-    /// Seeds from 0 on, each with a split of its own.
+    /// Seeds from 0 on, each with a split of its own; no more than a table has, 5 or 3.
     #[arg(long, value_name = "N", default_value_t = 5)]
     seeds: u64,
     /// The folder of the data files [default: MANIFUSION_DATA, else ../shared/data].

@@ -141,7 +141,12 @@ impl<'a> Reproduction<'a> {
                 if methods.is_empty() || !self.wants(set) || self.is_stopped() {
                     continue;
                 }
-                let seeds: Vec<u64> = (0..self.wanted.seeds.min(block.seeds)).collect();
+                let Block { seeds: most, variant, .. } = block;
+                if self.wanted.seeds > *most {
+                    let id = format!("{}{}", set.id, variant.suffix);
+                    (self.remark)(&format!("{id}: {most} seeds, as the table has"));
+                }
+                let seeds: Vec<u64> = (0..self.wanted.seeds.min(*most)).collect();
                 let Some(folder) = self.runs(set, block.variant, &methods, &seeds)? else {
                     continue;
                 };

@@ -1,6 +1,7 @@
 //! Reproductions: the catalogue, missing data, runs that are kept, configurations, and the tables
 //! of the documentation.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -50,6 +51,25 @@ fn the_catalogue_fits_together() {
     }
     assert_eq!(targets("all").len(), TARGETS.len());
     assert_eq!(targets("figure7").len(), 1);
+}
+
+/// Several K of the KELBO belong to one set of each manifold that a table has.
+#[test]
+fn one_set_of_each_manifold_has_several_paths() {
+    let (mut all, mut swept) = (BTreeSet::new(), Vec::new());
+    for (_, table) in tables() {
+        for bounds in table.blocks.iter().filter_map(|block| block.bounds.as_ref()) {
+            for set in table.sets {
+                all.insert(set.manifold);
+                assert_eq!(bounds.paths_of(set, 1), [100], "{}", set.id);
+                if bounds.paths_of(set, 0).len() > 1 {
+                    swept.push(set.manifold);
+                }
+            }
+        }
+    }
+    swept.sort_unstable();
+    assert_eq!(swept, all.into_iter().collect::<Vec<_>>());
 }
 
 /// Every set has the paper's settings and ours, and both are settings that a run could have.
