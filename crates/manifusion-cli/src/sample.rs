@@ -92,11 +92,7 @@ fn sample_options(args: &Args) -> Result<SampleOptions> {
         }
         (Some(steps), _) => bail!("--steps {steps} is not allowed; 1 to {MAX_STEPS}"),
         (None, Some(tolerance)) if tolerance > 0.0 && tolerance.is_finite() => {
-            Steps::Adaptive(AdaptiveOptions {
-                rtol: tolerance,
-                atol: tolerance,
-                ..AdaptiveOptions::default()
-            })
+            Steps::to_tolerance(tolerance)
         }
         (None, Some(tolerance)) => {
             bail!("--tolerance {tolerance} is not allowed; a number above 0")

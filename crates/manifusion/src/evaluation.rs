@@ -15,11 +15,12 @@ use crate::density::Density;
 use crate::error::SolveError;
 use crate::likelihood::BoundOptions;
 use crate::manifold::{Family, Hyperboloid, Manifold, Metric};
-use crate::mass::{MassKind, total_mass};
+use crate::mass::{MassKind, total_mass, total_mass_without_draws};
 use crate::methods::{Fitted, LikelihoodKind, Member};
 use crate::mixture::KernelMixture;
 use crate::points::Points;
 use crate::rows::Rows;
+use crate::sample::{SampleOptions, Steps};
 use crate::stats::{bootstrap_interval, mean};
 use crate::watch::Watch;
 
@@ -118,7 +119,7 @@ evaluation! {
         mass: Option<f64>, "";
         /// Error of mass.
         mass_se: Option<f64>, "";
-        /// How mass was computed: quadrature, or importance sampling.
+        /// How mass was computed: quadrature, bridge sampling, or importance sampling.
         mass_kind: Option<String>, "";
         /// The volume that the density is with respect to.
         measure: String, "";
@@ -392,11 +393,12 @@ fn add_mass(
     let mass = watch.stage("mass", || total_mass(&density, near, prior, budget, seed))?;
     let kind = match mass.kind {
         MassKind::Quadrature => "quadrature",
+        MassKind::Bridge => "bridge sampling",
         MassKind::Importance => "importance sampling",
     };
     (found.mass, found.mass_se) = (known(mass.value), known(mass.se));
     if let Some(direct) = model.direct() {
-        let mass = total_mass(direct, near, prior, DIRECT_FACTOR * budget, seed)?;
+        let mass = total_mass_without_draws(direct, near, prior, DIRECT_FACTOR * budget, seed)?;
         (found.direct_mass, found.direct_mass_se) = (known(mass.value), known(mass.se));
     }
     found.mass_kind = Some(kind.to_owned());
@@ -420,7 +422,8 @@ impl Density for AtTolerance<'_> {
     }
 
     fn sample(&self, n: usize, seed: u64) -> Result<Vec<f64>, SolveError> {
-        self.model.sample(n, seed)
+        let steps = Steps::to_tolerance(self.tolerance);
+        self.model.sample_with(n, &SampleOptions { steps, seed, ..SampleOptions::default() })
     }
 }
 
@@ -489,7 +492,7 @@ impl fmt::Display for Evaluation {
             None => String::from("exact, closed form"),
         };
         let mass_note = if self.mass_is_off() {
-            "; not 1 within its error: there is mass where few points were tried, or the model is poor"
+            "; not 1 within its error: the likelihoods are off by as much; try a smaller --tolerance"
         } else {
             ""
         };

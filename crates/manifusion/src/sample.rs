@@ -54,6 +54,14 @@ impl Default for SampleOptions {
     }
 }
 
+impl Steps {
+    /// Adaptive steps with one tolerance, relative and absolute.
+    pub fn to_tolerance(tolerance: f64) -> Self {
+        let (rtol, atol) = (tolerance, tolerance);
+        Self::Adaptive(AdaptiveOptions { rtol, atol, ..AdaptiveOptions::default() })
+    }
+}
+
 /// (1 − λ/2)Pa − U₀ at s = T − t.
 struct Generative<'a> {
     model: &'a Diffusion,
