@@ -193,6 +193,8 @@ pub(in crate::methods) fn training(
         Some(steps) => (steps, 0.0),
         None => (UNPLANNED, choices.minutes.unwrap_or(MINUTES)),
     };
+    // A budget has as many of them as are cheap.
+    let validation_points = if minutes > 0.0 { 2000 } else { 500 };
     TrainingSettings {
         batch,
         partitions: choices.partitions.unwrap_or(PARTITIONS),
@@ -206,7 +208,7 @@ pub(in crate::methods) fn training(
         clip: choices.clip.unwrap_or(10.0),
         ema: choices.ema.unwrap_or(0.999),
         validations: choices.validations.unwrap_or(20),
-        validation_points: choices.validation_points.unwrap_or(500),
+        validation_points: choices.validation_points.unwrap_or(validation_points),
         patience: choices.patience.unwrap_or(8),
         checkpoint_seconds: choices.checkpoint_seconds.unwrap_or(20.0),
     }

@@ -16,6 +16,10 @@ use crate::train::{Learner, NetworkTrainer, Objective};
 const TYPICAL_EVALUATIONS: f64 = 200.0;
 /// The share of the budget that validations are planned to take, at most.
 const VALIDATION_SHARE: f64 = 0.2;
+/// So many points are worth that share. More of them choose better among weights that are nearly as
+/// good, which is worth the second one.
+const WORTH_POINTS: usize = 500;
+const CHEAP_SHARE: f64 = 0.1;
 /// Fewer points and fewer validations than these say too little.
 const LEAST_POINTS: usize = 50;
 const LEAST_VALIDATIONS: u64 = 4;
@@ -67,8 +71,9 @@ pub(super) fn plan<O: Objective>(
     let points = task.validation.len().min(train.validation_points);
     let affordable = |points: usize| most / (points as f64 * per_point);
     // First fewer points, then fewer validations.
-    let fitting = (most / (train.validations as f64 * per_point)) as usize;
-    let validation_points = points.min(fitting.max(LEAST_POINTS));
+    let fitting = |share: f64| (share * budget / (train.validations as f64 * per_point)) as usize;
+    let worth = fitting(VALIDATION_SHARE).clamp(LEAST_POINTS, WORTH_POINTS);
+    let validation_points = points.min(worth.max(fitting(CHEAP_SHARE)));
     let least = train.validations.min(LEAST_VALIDATIONS);
     let validations = train.validations.min(affordable(validation_points) as u64).max(least);
     let validating = (validations as f64 * validation_points as f64 * per_point).min(most);
