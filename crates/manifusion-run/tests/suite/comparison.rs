@@ -64,7 +64,8 @@ fn mean_and_std(values: &[f64]) -> (f64, f64) {
 
 /// Rounding of sums of some hundred numbers of order one.
 fn close(a: f64, b: f64) {
-    assert!((a - b).abs() < 1e-12, "{a} {b}");
+    // Log-densities are kept to 1e-7.
+    assert!((a - b).abs() < 2e-7, "{a} {b}");
 }
 
 #[test]
@@ -96,7 +97,8 @@ fn a_table_has_the_numbers_of_single_runs() {
             of_seeds.push(model.log_density(points.rows()).unwrap());
         }
         let row = row(&found, method);
-        assert_eq!((row.seeds, &row.nll_of_seeds), (2, &nlls));
+        assert_eq!((row.seeds, row.nll_of_seeds.len()), (2, 2));
+        row.nll_of_seeds.iter().zip(&nlls).for_each(|(a, b)| close(*a, *b));
         let (nll, std) = mean_and_std(&nlls);
         close(row.nll.unwrap(), nll);
         close(row.nll_std.unwrap(), std);
