@@ -1,10 +1,10 @@
 //! The total mass ∫p of a density, which must be one.
 //!
 //! By quadrature on circles, T², T³ and S² where two grids agree, which they do for smooth
-//! densities. Else with draws of a law q of mass one: by importance sampling, E_q[p/q], or by bridge
-//! sampling between these draws and draws of p, whichever has the smaller error. Where q misses a
-//! part of p, few of the draws of q carry that part or none does, and an error that is estimated
-//! from them alone is too small: draws of p tell.
+//! densities. Else with draws of a law q of mass one: by importance sampling, E_q[p/q], or by
+//! bridge sampling between these draws and draws of p, whichever has the smaller error. Where q
+//! misses a part of p, few of the draws of q carry that part or none does, and an error that is
+//! estimated from them alone is too small: draws of p tell.
 
 use std::f64::consts::{PI, TAU};
 use std::ops::Range;
@@ -219,7 +219,7 @@ impl<'a> Proposal<'a> {
         let (own, others) = (at_p.len() as f64 / mass, self.len() as f64);
         let laws = [(self.from_prior, false), (self.from_near, true)];
         let variance = |(count, is_near): (usize, bool)| {
-            let (mut first, mut second) = (0.0, 0.0);
+            let (mut weights, mut first, mut second) = (0.0, 0.0, 0.0);
             for known in at_q.iter().chain(at_p) {
                 // The law's density over q.
                 let law = match (self.near, is_near) {
@@ -228,11 +228,14 @@ impl<'a> Proposal<'a> {
                     (_, false) => (1.0 - self.share() * known.control) / (1.0 - self.share()),
                 };
                 let (weight, value) = (law / (others + own * known.ratio), known.controlled(beta));
+                weights += weight;
                 first += weight * value;
                 second += weight * value * value;
             }
             let share = count as f64 / others;
-            share * share * (second - first * first).max(0.0) / count as f64
+            // Divided by the sum of weights, whose mean is one: the error of a constant is zero.
+            let variance = (second / weights - (first / weights).powi(2)).max(0.0);
+            share * share * variance / count as f64
         };
         laws.into_iter().filter(|(count, _)| *count > 0).map(variance).sum::<f64>().sqrt()
     }
