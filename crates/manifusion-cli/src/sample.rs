@@ -6,7 +6,6 @@ use anyhow::{Result, bail};
 use manifusion::error::SolveError;
 use manifusion::parallel::in_pool;
 use manifusion::sample::{SampleOptions, Steps};
-use manifusion::sde::AdaptiveOptions;
 use manifusion_run::StoredRun;
 use serde_json::json;
 

@@ -12,6 +12,7 @@ use crate::checkpoint::{Arrays, Checkpoint};
 use crate::density::Density;
 use crate::error::SolveError;
 use crate::points::Points;
+use crate::stats::mean;
 use crate::watch::{TrainingProgress, Watch};
 
 /// Something that learns weights step by step and makes a density of them. `C` is what it keeps: a
@@ -47,6 +48,10 @@ pub struct LoopSettings {
     pub validations: u64,
     /// Validations without a better value after which the run ends.
     pub patience: u64,
+    /// Up to this step every point has been seen so few times that none is learned by heart: later
+    /// weights are better ones, and validations that say otherwise within their error are not
+    /// believed.
+    pub fresh_steps: u64,
 }
 
 /// One line of the record of a run; what was not measured at a step is absent.
@@ -336,16 +341,21 @@ impl<C, L: Learner<C>> NetworkRun<L, C> {
         clock.validating + needed <= VALIDATION_SHARE * budget || (is_last && self.best.is_none())
     }
 
-    /// The validation NLL of the averaged weights, which are kept if it is the best so far; none if
-    /// it was stopped.
+    /// The validation NLL of the averaged weights, which are kept if it is the best so far, or if
+    /// they must be better than what it says; none if it was stopped.
     fn validate(&mut self, watch: &Watch) -> Result<Option<MetricsRow>, TrainError> {
         let (began, (step, total)) = (Instant::now(), self.steps());
         let density = self.learner.density(VALIDATION_TOLERANCE)?;
         let found = watch.stage("validation", || density.log_density(self.validation.rows()));
         let mut row = MetricsRow { step, ..MetricsRow::default() };
+        let mut error_of_mean = 0.0;
         let nll = match found {
             Err(SolveError::Stopped) => return Ok(None),
-            Ok(log_p) => -log_p.iter().sum::<f64>() / log_p.len() as f64,
+            Ok(log_p) => {
+                let found = mean(&log_p);
+                error_of_mean = found.se;
+                -found.value
+            }
             // A model that cannot be integrated yet is no better than none, and the record says
             // why.
             Err(error) => {
@@ -356,7 +366,8 @@ impl<C, L: Learner<C>> NetworkRun<L, C> {
         };
         self.clock.last_validation = began.elapsed().as_secs_f64();
         self.clock.validating += self.clock.last_validation;
-        if self.best.as_ref().is_none_or(|best| nll < best.nll) {
+        let allowed = if step <= self.settings.fresh_steps { error_of_mean } else { 0.0 };
+        if self.best.as_ref().is_none_or(|best| nll < best.nll || nll < best.nll + allowed) {
             let weights = self.learner.averaged_weights().to_vec();
             self.best = Some(Best { nll, step, weights });
             self.since_best = 0;

@@ -23,6 +23,8 @@ type Pace = fn(u64) -> f64;
 struct Sleeper {
     pace: Pace,
     validation: f64,
+    /// The mean log-density of the validation points after so many steps.
+    log_p: fn(u64) -> f64,
     step: u64,
     weights: Vec<f32>,
 }
@@ -31,6 +33,7 @@ struct Sleeper {
 struct SleepingDensity {
     manifold: Arc<dyn Manifold>,
     seconds: f64,
+    log_p: f64,
 }
 
 impl Density for SleepingDensity {
@@ -40,7 +43,7 @@ impl Density for SleepingDensity {
 
     fn log_density(&self, x: Rows<'_>) -> Result<Vec<f64>, SolveError> {
         std::thread::sleep(Duration::from_secs_f64(self.seconds));
-        Ok(vec![0.0; x.len()])
+        Ok((0..x.len()).map(|i| self.log_p + if i % 2 == 0 { 1.0 } else { -1.0 }).collect())
     }
 
     fn sample(&self, _n: usize, _seed: u64) -> Result<Vec<f64>, SolveError> {
@@ -68,7 +71,8 @@ impl Learner for Sleeper {
 
     fn density(&self, _tolerance: f64) -> Result<Box<dyn Density>, TrainError> {
         let manifold = parse("sphere:1").unwrap();
-        Ok(Box::new(SleepingDensity { manifold, seconds: self.validation }))
+        let (seconds, log_p) = (self.validation, (self.log_p)(self.step));
+        Ok(Box::new(SleepingDensity { manifold, seconds, log_p }))
     }
 
     fn checkpoint(&self, _own: Arrays) -> Checkpoint<f32> {
@@ -87,6 +91,7 @@ const BUDGET: LoopSettings = LoopSettings {
     most_steps: u64::MAX,
     validations: 3,
     patience: u64::MAX,
+    fresh_steps: 0,
 };
 
 /// Runs for a budget of 4 seconds that was planned as 1000 steps; how it ended, and the share of
@@ -94,7 +99,7 @@ const BUDGET: LoopSettings = LoopSettings {
 fn run(pace: Pace, validation: f64, validations: u64) -> (Outcome, f64) {
     let settings = LoopSettings { validations, ..BUDGET };
     let points = Points::new("sphere:1", [1.0, 0.0]).unwrap();
-    let learner = Sleeper { pace, validation, step: 0, weights: vec![0.0] };
+    let learner = Sleeper { pace, validation, log_p: |_| 0.0, step: 0, weights: vec![0.0] };
     let mut run = NetworkRun::new(learner, settings, points, 0.0);
     let (watch, mut validating) = (Watch::default(), 0.0);
     while !run.is_done() {
@@ -137,7 +142,8 @@ fn a_budget_is_kept_whatever_the_pace_does() {
 #[test]
 fn work_before_the_first_step_is_no_pace() {
     let points = Points::new("sphere:1", [1.0, 0.0]).unwrap();
-    let learner = Sleeper { pace: |_| 0.003, validation: 0.0, step: 0, weights: vec![0.0] };
+    let learner =
+        Sleeper { pace: |_| 0.003, validation: 0.0, log_p: |_| 0.0, step: 0, weights: vec![0.0] };
     let mut run = NetworkRun::new(learner, BUDGET, points, 0.0);
     std::thread::sleep(std::time::Duration::from_millis(600));
     while !run.is_done() {
@@ -154,7 +160,13 @@ fn a_budget_has_a_most_of_steps() {
     for steps in [1000, 50] {
         let settings = LoopSettings { steps, most_steps: 200, ..BUDGET };
         let points = Points::new("sphere:1", [1.0, 0.0]).unwrap();
-        let learner = Sleeper { pace: |_| 0.003, validation: 0.0, step: 0, weights: vec![0.0] };
+        let learner = Sleeper {
+            pace: |_| 0.003,
+            validation: 0.0,
+            log_p: |_| 0.0,
+            step: 0,
+            weights: vec![0.0],
+        };
         let mut run = NetworkRun::new(learner, settings, points, 0.0);
         while !run.is_done() {
             run.advance(&Watch::default()).unwrap();
@@ -168,7 +180,8 @@ fn a_budget_has_a_most_of_steps() {
 fn steps_are_steps() {
     let settings = LoopSettings { steps: 250, seconds: f64::INFINITY, most_steps: 100, ..BUDGET };
     let points = Points::new("sphere:1", [1.0, 0.0]).unwrap();
-    let learner = Sleeper { pace: |_| 0.0, validation: 0.0, step: 0, weights: vec![0.0] };
+    let learner =
+        Sleeper { pace: |_| 0.0, validation: 0.0, log_p: |_| 0.0, step: 0, weights: vec![0.0] };
     let mut run = NetworkRun::new(learner, settings, points, 0.0);
     while !run.is_done() {
         run.advance(&Watch::default()).unwrap();
@@ -176,4 +189,30 @@ fn steps_are_steps() {
     let (_, outcome) = run.finish().unwrap();
     assert_eq!((outcome.steps, outcome.budget_seconds), (250, None));
     assert_eq!(outcome.first_planned_steps, None);
+}
+
+/// Validation values of points that were seen a few times only differ by noise: the last weights
+/// are kept, but not ones that are worse beyond the error, and not where points can be learned by
+/// heart.
+#[test]
+fn noise_does_not_choose_among_weights_of_fresh_points() {
+    let points = Points::new("sphere:1", [1.0, 0.0].repeat(100)).unwrap();
+    let best_step = |log_p, fresh_steps| {
+        let seconds = f64::INFINITY;
+        let settings = LoopSettings { steps: 100, seconds, validations: 10, fresh_steps, ..BUDGET };
+        let learner =
+            Sleeper { pace: |_| 0.0, validation: 0.0, log_p, step: 0, weights: vec![0.0] };
+        let mut run = NetworkRun::new(learner, settings, points.clone(), 0.0);
+        while !run.is_done() {
+            run.advance(&Watch::default()).unwrap();
+        }
+        run.finish().unwrap().1.best_step
+    };
+    // The error of the mean of 100 values of ±1 is 0.1.
+    let noise = |step: u64| if step == 30 { 0.05 } else { 0.0 };
+    let collapse = |step: u64| if step > 50 { -1.0 } else { 0.0 };
+    assert_eq!(best_step(noise, 0), 30);
+    assert_eq!(best_step(noise, 100), 100);
+    assert_eq!(best_step(noise, 60), 60);
+    assert_eq!(best_step(collapse, 100), 50);
 }

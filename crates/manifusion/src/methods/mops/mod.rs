@@ -181,6 +181,7 @@ impl MopsRun {
             most_steps: u64::MAX,
             validations: train.validations,
             patience: train.patience,
+            fresh_steps: 0,
         };
         let (learning, validation) =
             (learning(task, &settings)?, validation_points(task, &settings)?);

@@ -229,9 +229,13 @@ impl TrainingSettings {
             most_steps: most_steps(self, points, passes),
             validations: self.validations,
             patience: self.patience,
+            fresh_steps: FRESH_PASSES * points as u64 / self.batch as u64,
         }
     }
 }
+
+/// Passes over the points that leave nothing learned by heart.
+const FRESH_PASSES: u64 = 10;
 
 /// A method with one network as a user asks for it: what is left open is chosen from the data.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
