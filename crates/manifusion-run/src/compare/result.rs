@@ -109,15 +109,12 @@ pub(super) fn run(
         score_seconds: score_seconds * THOUSAND as f64 / points.len() as f64,
         sample_seconds,
         threads: rayon::current_num_threads(),
-        log_density: scored.log_p.iter().map(|log_p| (log_p * KEPT).round() / KEPT).collect(),
+        log_density: scored.log_p,
     }))
 }
 
 /// The seed of `manifusion evaluate`, so that both print the same.
 const SEED: u64 = 0;
-/// Log-densities are kept to one part in this, less than a solver is off by: more digits only make
-/// files large.
-const KEPT: f64 = 1e7;
 /// Times are per so many points.
 const THOUSAND: usize = 1000;
 /// What takes less than this is repeated, in seconds: one call of a formula on a few points would
