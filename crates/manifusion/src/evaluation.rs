@@ -15,7 +15,7 @@ use crate::density::Density;
 use crate::error::SolveError;
 use crate::likelihood::BoundOptions;
 use crate::manifold::{Family, Hyperboloid, Manifold, Metric};
-use crate::mass::{MassKind, total_mass, total_mass_without_draws};
+use crate::mass::{MassKind, agreed_quadrature, importance, total_mass};
 use crate::methods::{Fitted, LikelihoodKind, Member};
 use crate::mixture::KernelMixture;
 use crate::points::Points;
@@ -398,7 +398,12 @@ fn add_mass(
     };
     (found.mass, found.mass_se) = (known(mass.value), known(mass.se));
     if let Some(direct) = model.direct() {
-        let mass = total_mass_without_draws(direct, near, prior, DIRECT_FACTOR * budget, seed)?;
+        // It cannot be drawn from.
+        let budget = DIRECT_FACTOR * budget;
+        let mass = match agreed_quadrature(direct, near, budget)? {
+            Some(mass) => mass,
+            None => importance(direct, near, prior, budget, seed)?,
+        };
         (found.direct_mass, found.direct_mass_se) = (known(mass.value), known(mass.se));
     }
     found.mass_kind = Some(kind.to_owned());
@@ -492,7 +497,7 @@ impl fmt::Display for Evaluation {
             None => String::from("exact, closed form"),
         };
         let mass_note = if self.mass_is_off() {
-            "; not 1 within its error: the likelihoods are off by as much; try a smaller --tolerance"
+            "; not 1 within its error: these likelihoods are not to be relied on"
         } else {
             ""
         };

@@ -57,23 +57,8 @@ pub fn total_mass(
     }
 }
 
-/// ∫p as [`total_mass`] has it, of a p that cannot be drawn from: the other way is
-/// [`importance`].
-pub fn total_mass_without_draws(
-    density: &dyn Density,
-    near: Option<&dyn Density>,
-    prior: &dyn Prior,
-    budget: usize,
-    seed: u64,
-) -> Result<Mass, SolveError> {
-    match agreed_quadrature(density, near, budget)? {
-        Some(mass) => Ok(mass),
-        None => importance(density, near, prior, budget, seed),
-    }
-}
-
 /// ∫p by quadrature, where grids agree and can be trusted.
-fn agreed_quadrature(
+pub fn agreed_quadrature(
     density: &dyn Density,
     near: Option<&dyn Density>,
     budget: usize,

@@ -6,10 +6,7 @@ use manifusion::data::Synthetic;
 use manifusion::density::Density;
 use manifusion::error::SolveError;
 use manifusion::manifold::{Manifold, parse};
-use manifusion::mass::{
-    Mass, MassKind, bridge_or_importance, importance, quadrature, total_mass,
-    total_mass_without_draws,
-};
+use manifusion::mass::{Mass, MassKind, bridge_or_importance, importance, quadrature, total_mass};
 use manifusion::mixture::{KernelMixture, MixtureOptions};
 use manifusion::prior::default_prior;
 use manifusion::rng::Streams;
@@ -88,7 +85,7 @@ fn a_peak_between_the_points_of_both_grids_is_not_missed() {
     let mass = total_mass(&mixture, Some(&wide), prior.as_ref(), 600, 1).unwrap();
     assert_ne!(mass.kind, MassKind::Quadrature);
     assert!((mass.value - 1.0).abs() < 4.0 * mass.se && mass.se < 0.1, "{mass:?}");
-    let mass = total_mass_without_draws(&mixture, Some(&wide), prior.as_ref(), 600, 1).unwrap();
+    let mass = importance(&mixture, Some(&wide), prior.as_ref(), 600, 1).unwrap();
     assert_eq!(mass.kind, MassKind::Importance);
     assert!((mass.value - 1.0).abs() < 4.0 * mass.se && mass.se < 0.1, "{mass:?}");
 }
