@@ -29,7 +29,8 @@ pub(crate) fn run(args: &Args) -> Result<End> {
     let Some(source) = args.data.data.clone() else { bail!("no data: give --data FILE") };
     args.data.check(Some(&source))?;
     let DataArgs { manifold, form, columns, filter, rows, .. } = args.data.clone();
-    let request = RowsRequest { source, manifold, form, columns, filter, rows };
+    let seed = args.common.seed;
+    let request = RowsRequest { source, manifold, form, columns, filter, rows, seed };
     // A model that is not there is said before a large file is read.
     run.model()?;
     let mut rows = output.watch.stage("reading", || NewRows::load(&request, &run))?;

@@ -28,6 +28,8 @@ pub struct RowsRequest {
     pub filter: Option<String>,
     /// Rows of a generated set.
     pub rows: Option<usize>,
+    /// Its seed. With the run's own they are the rows that the run was given.
+    pub seed: Option<u64>,
 }
 
 /// Rows of a file for a trained model.
@@ -44,7 +46,7 @@ impl NewRows {
     /// Reads the rows. Columns are the run's unless others are given; where the file does not tell
     /// its form, it is that of the run's data.
     pub fn load(request: &RowsRequest, run: &StoredRun) -> Result<Self, RunError> {
-        let RowsRequest { source, form, columns, filter, rows, .. } = request.clone();
+        let RowsRequest { source, form, columns, filter, rows, seed, .. } = request.clone();
         let known = &run.settings().data;
         let mut settings = DataSettings {
             source: Some(source.clone()),
@@ -55,7 +57,7 @@ impl NewRows {
             rows: rows.unwrap_or(known.rows),
             ..known.clone()
         };
-        let seed = run.settings().seed;
+        let seed = seed.unwrap_or(run.settings().seed);
         let manifold = request.manifold.as_ref().unwrap_or(&run.settings().manifold).clone();
         let mut notes = Vec::new();
         let (data, name) = match read(&settings, Some(&manifold), seed) {

@@ -239,15 +239,17 @@ impl<'a> Proposal<'a> {
             let value = p / q.value;
             Mass { value, se: value * (p_se / p).hypot(q.se / q.value), kind: MassKind::Bridge }
         };
-        let mut mass = estimate(1.0);
-        for _ in 0..MOST_ROUNDS {
-            let before = mass.value;
-            mass = estimate(before);
-            if !before.is_finite() || (mass.value / before).ln().abs() <= SETTLED {
-                break;
+        // estimate(m)/m falls with m and is 1 at the fixed point.
+        let (mut below, mut above) = (-300.0, 300.0);
+        while above - below > SETTLED {
+            let middle = 0.5 * (below + above);
+            if estimate(middle.exp()).value > middle.exp() {
+                below = middle;
+            } else {
+                above = middle;
             }
         }
-        mass
+        estimate((0.5 * (below + above)).exp())
     }
 }
 
@@ -257,9 +259,8 @@ impl Known {
     }
 }
 
-/// The fixed point of a bridge is found to this, in at most so many rounds.
+/// The logarithm of a bridge's fixed point is found to this.
 const SETTLED: f64 = 1e-9;
-const MOST_ROUNDS: usize = 10_000;
 
 /// ∫p by draws of p, a third of the budget, and of q, half the prior and half `near`: by bridge or
 /// importance sampling, whichever has the smaller error.

@@ -100,6 +100,22 @@ fn scoring_reads_only_what_it_needs() {
     assert!(log_p.len() == 2 && log_p.iter().all(|v| v.is_finite()));
 }
 
+/// A generated set has the run's rows with the run's seed, and others with another one.
+#[test]
+fn generated_rows_to_be_scored_have_a_seed() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("run");
+    train_in(&out, &SMALL);
+    let run = StoredRun::open(&out).unwrap();
+    let load = |seed| {
+        let source = "synthetic:sphere-mixture".to_owned();
+        let request = RowsRequest { source, rows: Some(5), seed, ..Default::default() };
+        NewRows::load(&request, &run).unwrap().points().coordinates().to_vec()
+    };
+    assert_eq!(load(None), load(Some(run.settings().seed)));
+    assert_ne!(load(None), load(Some(4242)));
+}
+
 /// A training of twenty steps that is stopped at the seventh.
 pub(crate) fn stop_at_seven(out: &std::path::Path, settings: &[&str]) {
     let mut config = Config::default();

@@ -119,10 +119,12 @@ pub struct Outcome {
     pub first_planned_steps: Option<u64>,
 }
 
-/// The best weights seen so far.
+/// The weights that are kept so far.
 #[derive(Clone, Debug)]
 struct Best {
     nll: f64,
+    /// The lowest value of any validation, which these weights have but for its error.
+    lowest: f64,
     step: u64,
     weights: Vec<f32>,
 }
@@ -367,9 +369,10 @@ impl<C, L: Learner<C>> NetworkRun<L, C> {
         self.clock.last_validation = began.elapsed().as_secs_f64();
         self.clock.validating += self.clock.last_validation;
         let allowed = if step <= self.settings.fresh_steps { error_of_mean } else { 0.0 };
-        if self.best.as_ref().is_none_or(|best| nll < best.nll || nll < best.nll + allowed) {
+        let lowest = self.best.as_ref().map_or(nll, |best| best.lowest.min(nll));
+        if self.best.as_ref().is_none_or(|best| nll < best.nll || nll < lowest + allowed) {
             let weights = self.learner.averaged_weights().to_vec();
-            self.best = Some(Best { nll, step, weights });
+            self.best = Some(Best { nll, lowest, step, weights });
             self.since_best = 0;
         } else {
             self.since_best += 1;
@@ -392,7 +395,7 @@ impl<C, L: Learner<C>> NetworkRun<L, C> {
         put("first_planned_steps", self.clock.first_planned.into());
         if let Some(best) = &self.best {
             put("best_step", best.step.into());
-            own.arrays.insert("best_nll".into(), vec![best.nll]);
+            own.arrays.insert("best_nll".into(), vec![best.nll, best.lowest]);
             own.arrays.insert("best".into(), best.weights.iter().map(|w| f64::from(*w)).collect());
         }
         self.learner.checkpoint(own)
@@ -415,9 +418,12 @@ impl<C, L: Learner<C>> NetworkRun<L, C> {
             first_planned: whole("first_planned_steps").unwrap_or(self.settings.steps),
         };
         if let Some(weights) = own.arrays.get("best") {
-            let nll = own.arrays.get("best_nll").and_then(|v| v.first().copied());
+            let values = own.arrays.get("best_nll").map_or(&[][..], Vec::as_slice);
+            let nll = values.first().copied().unwrap_or(f64::INFINITY);
             self.best = Some(Best {
-                nll: nll.unwrap_or(f64::INFINITY),
+                nll,
+                // Checkpoints of former builds have none of their own.
+                lowest: values.get(1).copied().unwrap_or(nll),
                 step: whole("best_step").unwrap_or(0),
                 weights: weights.iter().map(|w| *w as f32).collect(),
             });

@@ -215,4 +215,7 @@ fn noise_does_not_choose_among_weights_of_fresh_points() {
     assert_eq!(best_step(noise, 100), 100);
     assert_eq!(best_step(noise, 60), 60);
     assert_eq!(best_step(collapse, 100), 50);
+    // Each validation is worse than the last one by less than the error, all together by more.
+    let decline = |step: u64| if step < 30 { 0.0 } else { -0.0018 * (step - 30) as f64 };
+    assert_eq!(best_step(decline, 100), 80);
 }

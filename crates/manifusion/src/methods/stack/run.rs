@@ -36,16 +36,23 @@ const STOPPED_PART: usize = 32;
 const MEMBERS: usize = 2;
 const MOST_MEMBERS: usize = 8;
 
+/// Passes over the points that a network should have before another one is trained beside it, and
+/// steps that are enough however many points there are.
+const PASSES: usize = 200;
+const ENOUGH_STEPS: u64 = 20_000;
+
 /// Steps that a network should have before another one is trained beside it
 /// (`docs/generalisation.md`).
-fn steps_of_member(network: &RdmSettings) -> u64 {
-    match network.train.optimiser {
+fn steps_of_member(network: &RdmSettings, points: usize) -> u64 {
+    let least = match network.train.optimiser {
         // Fine detail is learned late.
-        Optimiser::Soap if network.net.grid_levels > 0 => 20_000,
+        Optimiser::Soap if network.net.grid_levels > 0 => ENOUGH_STEPS,
         Optimiser::Soap => 6000,
         // More steps to the same likelihood, each cheaper.
         Optimiser::Adam => 12_000,
-    }
+    };
+    let passes = (PASSES * points / network.train.batch) as u64;
+    passes.clamp(least, ENOUGH_STEPS)
 }
 
 /// A stack in training.
@@ -80,8 +87,8 @@ impl StackRun {
             None => {
                 let alone = start_networks::<RdmRecipe>(task, &network, &[task.seed])?;
                 let network = alone[0].resolved();
-                let enough_for = network.train.steps as f64 / steps_of_member(network) as f64;
-                (enough_for.round() as usize).clamp(1, MOST_MEMBERS)
+                let needed = steps_of_member(network, task.train.len()) as f64;
+                ((network.train.steps as f64 / needed).round() as usize).clamp(1, MOST_MEMBERS)
             }
         };
         if members == 0 && task.mixture.is_err() {
