@@ -110,6 +110,16 @@ fn the_mean_target_given_y_is_the_smoothed_score() {
     }
 }
 
+/// Kernels of centres that are a part of the points are narrower by n^{−1/(d+4)}.
+#[test]
+fn more_points_than_centres_are_smoothed_less() {
+    let (.., mixture) = mixture("sphere:2");
+    let n = mixture.num_centres();
+    let time = |points| SmoothingTimes::of_mixture(&mixture, points, 1.0, 0.0).draw(0, 0.999);
+    let ratio = time(128 * n) / time(2 * n);
+    assert!((ratio - 0.25).abs() < 1e-12, "{ratio}");
+}
+
 /// The trainer's own draws: E[f(Y)·target] = E[f(Y)·score(Y)] for test fields f.
 #[test]
 fn draws_have_the_smoothed_density_and_its_score() {
