@@ -14,7 +14,8 @@ use manifusion_plot::{
 use manifusion_run::StoredRun;
 use manifusion_run::reproduce::{
     Content, Figure, PanelKind, PanelRun, Reproduction, Set, TARGETS, Target, TimeVariance,
-    VarianceCurve, VariantRun, Wanted, data_folder, settings_markdown, targets, variants_markdown,
+    VarianceCurve, Variant, VariantRun, Wanted, data_folder, settings_markdown, targets,
+    time_variance_markdown, variants_markdown,
 };
 use serde_json::json;
 
@@ -124,11 +125,16 @@ fn make(
                 output.watch.stage("pictures", || densities(target, &runs, *kind, *columns));
             (drawn?, None)
         }
-        Content::Figure(Figure::TimeVariance { set, variant }) => {
-            let Some(found) = work.time_variance(target, set, variant)? else {
-                return Ok(Vec::new());
-            };
-            (time_variance(target, &found)?, Some(found.to_markdown(target.title)))
+        Content::Figure(Figure::TimeVariance { set, variants }) => {
+            let mut found = Vec::new();
+            for variant in *variants {
+                let Some(seeds) = work.time_variance(target, set, variant)? else {
+                    return Ok(Vec::new());
+                };
+                found.push((variant, seeds));
+            }
+            let numbers = time_variance_markdown(target.title, &found);
+            (time_variance(target, &found)?, Some(numbers))
         }
         Content::Figure(Figure::Variants { set, method, variants }) => {
             let runs = work.variant_runs(set, method, variants)?;
@@ -206,8 +212,18 @@ fn line(place: usize, name: &str, points: Vec<[f64; 2]>) -> ChartLine {
     ChartLine { name: name.to_owned(), colour, points }
 }
 
+/// A column of charts for each loss, of its first seed.
+fn time_variance(target: &Target, found: &[(&Variant, Vec<TimeVariance>)]) -> Result<Picture> {
+    let first = found.iter().filter_map(|(variant, seeds)| Some((variant, seeds.first()?)));
+    let columns: Vec<[Chart; 4]> =
+        first.map(|(variant, found)| variance_charts(variant.title, found)).collect();
+    let rows = (0..4).flat_map(|row| columns.iter().map(move |column| column[row].clone()));
+    let charts: Vec<Chart> = rows.collect();
+    Ok(draw_charts(target.title, &charts, WIDTH)?)
+}
+
 /// Variances and losses over training, and the proposal that was learned.
-fn time_variance(target: &Target, found: &TimeVariance) -> Result<Picture> {
+fn variance_charts(loss: &str, found: &TimeVariance) -> [Chart; 4] {
     let of = |curves: &[VarianceCurve], divided_by: Option<&VarianceCurve>| -> Vec<ChartLine> {
         let value = |i: usize, value: f64| match divided_by {
             Some(other) => value / other.values[i],
@@ -226,7 +242,7 @@ fn time_variance(target: &Target, found: &TimeVariance) -> Result<Picture> {
     let logarithmic = 1.0 / (found.t_end / found.s_min).ln();
     let log_uniform = found.proposal.iter().map(|[s, _]| [*s, logarithmic]).collect();
     let chart = |title: &str, y: &str, y_scale, lines| Chart {
-        title: title.to_owned(),
+        title: format!("{title}, {loss}"),
         x: String::from("step"),
         y: y.to_owned(),
         x_scale: AxisScale::Linear,
@@ -234,21 +250,21 @@ fn time_variance(target: &Target, found: &TimeVariance) -> Result<Picture> {
         noisy: false,
         lines,
     };
-    let charts = [
+    [
         chart(
-            "Variance of the estimator, one network",
+            "Variance of the estimator",
             "nats², log scale",
             AxisScale::Logarithmic,
             of(&found.variances, None),
         ),
         chart(
-            "The same over the least possible",
+            "Variance over the least possible",
             "ratio, log scale",
             AxisScale::Logarithmic,
             of(&found.variances[..PROPOSALS], found.variances.last()),
         ),
         chart(
-            "Loss of networks trained with each q",
+            "Loss of a network for each q",
             "nats, by quadrature",
             AxisScale::Linear,
             of(&found.losses, None),
@@ -257,7 +273,7 @@ fn time_variance(target: &Target, found: &TimeVariance) -> Result<Picture> {
             x: String::from("s, log scale"),
             x_scale: AxisScale::Logarithmic,
             ..chart(
-                "Proposals of times at the end",
+                "Proposals at the end",
                 "s·q(s)",
                 AxisScale::FromZero,
                 vec![
@@ -267,8 +283,7 @@ fn time_variance(target: &Target, found: &TimeVariance) -> Result<Picture> {
                 ],
             )
         },
-    ];
-    Ok(draw_charts(target.title, &charts, WIDTH)?)
+    ]
 }
 
 /// Validation over time with our settings and with the paper's.

@@ -77,6 +77,9 @@ impl NewRows {
         if found != expected {
             return Err(RunError::Width { name, found, expected });
         }
+        if request.seed.is_some() && synthetic_name(&source).is_none() {
+            notes.push(format!("{name} is scored as it is: the seed is for generated sets alone"));
+        }
         let file = Some(PathBuf::from(&source)).filter(|path| path.is_file());
         if file.is_none() && synthetic_name(&source).is_none() {
             notes.push(format!(

@@ -12,6 +12,7 @@ pub use crate::methods::mops::components::sphere_blocks;
 pub use crate::methods::mops::learning::Learning;
 pub use crate::methods::parametric::Component;
 pub use crate::methods::parametric::em::{expected, maximised};
+pub use crate::methods::stack::run::{MemberTraining, worthwhile_members};
 pub use crate::methods::stack::weights::weights as stack_weights;
 use crate::nn::Real;
 pub use crate::nn::activation::{Phi, Sine, Softplus, Swish, Tanh};

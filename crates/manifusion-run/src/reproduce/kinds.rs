@@ -205,7 +205,7 @@ pub enum Figure {
         /// The data.
         set: &'static Set,
         /// How the networks are trained but for the proposal of times.
-        variant: &'static Variant,
+        variants: &'static [Variant],
     },
     /// Runs of one method that differ in a setting: curves, times and likelihoods.
     Variants {

@@ -25,7 +25,7 @@ pub use kinds::{
     Block, BothSettings, Bounds, Budget, Content, Figure, FileInfo, Kind, Methods, Number, Origin,
     PanelKind, Published, Set, Table, Target, Variant,
 };
-pub use table::{settings_markdown, table_markdown, variants_markdown};
+pub use table::{settings_markdown, table_markdown, time_variance_markdown, variants_markdown};
 pub use variance::{TimeVariance, VarianceCurve};
 
 use crate::compare::{Comparison, Plan, compare, read_results};
@@ -39,6 +39,9 @@ use variance::Extent;
 const RESULTS: &str = "results";
 /// The folder of the runs.
 const RUNS: &str = "runs";
+
+/// Seeds of a measurement of variances, at most.
+const VARIANCE_SEEDS: u64 = 3;
 
 /// What is asked for.
 #[derive(Clone, Debug)]
@@ -249,16 +252,29 @@ impl<'a> Reproduction<'a> {
         Ok(None)
     }
 
-    /// The variance of the loss with several proposals of times, `OUT/results/NAME.json`; none
-    /// without the data, or if it was stopped.
+    /// The variance of the loss with several proposals of times, one measurement for each seed,
+    /// three at most; none without the data, or if it was stopped.
     pub fn time_variance(
         &mut self,
         target: &Target,
         set: &'static Set,
         variant: &Variant,
+    ) -> Result<Option<Vec<TimeVariance>>, RunError> {
+        let seeds = 0..self.wanted.seeds.min(VARIANCE_SEEDS);
+        seeds.map(|seed| self.time_variance_of(target, set, variant, seed)).collect()
+    }
+
+    /// The same for one seed, `OUT/results/NAME.json`.
+    fn time_variance_of(
+        &mut self,
+        target: &Target,
+        set: &'static Set,
+        variant: &Variant,
+        seed: u64,
     ) -> Result<Option<TimeVariance>, RunError> {
         let dir = RunDir::other(&self.wanted.out.join(RESULTS));
-        let name = format!("{}.json", target.name);
+        let stem = format!("{}{}-seed{seed}", target.name, variant.suffix);
+        let name = format!("{stem}.json");
         let steps = self.steps(variant).unwrap_or(0);
         if let Some(found) = dir.json::<TimeVariance>(&name)? {
             if found.steps.last() == Some(&steps) {
@@ -276,9 +292,10 @@ impl<'a> Reproduction<'a> {
         }
         let Some(mut config) = self.config(set, variant)? else { return Ok(None) };
         config.put("method", variance::METHOD);
+        config.put("seed", i64::try_from(seed).unwrap_or(i64::MAX));
         let runs = self.wanted.out.join(RUNS);
         std::fs::create_dir_all(&runs).map_err(io_error("creating", &runs))?;
-        let kept = runs.join(format!("{}.safetensors", target.name));
+        let kept = runs.join(format!("{stem}.safetensors"));
         let extent = Extent::of_steps(steps);
         let found = variance::measure(&config.choices()?, extent, &kept, self.watch)?;
         if let Some(found) = &found {

@@ -4,8 +4,10 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use manifusion::evaluation::Evaluation;
+use manifusion::stats::{Mean, mean};
 
-use super::kinds::{Block, Number, Set, Table};
+use super::kinds::{Block, Number, Set, Table, Variant};
+use super::variance::LEARNED;
 use super::{TimeVariance, VarianceCurve, VariantRun, bounds_id, bounds_name};
 use crate::compare::{Comparison, MethodRow, Standing, results_in};
 use crate::error::RunError;
@@ -223,51 +225,85 @@ pub fn settings_markdown(title: &str, runs: &[(&Set, [VariantRun; 2])]) -> Strin
     text
 }
 
-impl TimeVariance {
-    /// The numbers as Markdown: variances at the end and over the training, and how many times the
-    /// least possible one they are.
-    pub fn to_markdown(&self, title: &str) -> String {
-        let steps = self.steps.last().copied().unwrap_or(0);
-        let mut text = format!(
-            "# {title}\n\nVariance of ℓ(s, Y_s)/q(s), s ~ q, on the network that is trained with the \
-             learned q, by quadrature: {} nodes in log s from {} to {}, {} paths at each. Losses by \
-             the same quadrature, of networks that are trained with each q for {steps} steps of {} \
-             rows. Least: what no q falls below.\n\n",
-            self.nodes, self.s_min, self.t_end, self.paths, self.batch
-        );
-        let heads = [
-            "times",
-            "variance at the end (nats²)",
-            "× the least possible",
-            "× learned",
-            "mean of × learned over the training",
-            "loss at the end (nats)",
-        ];
-        text += &line(heads.map(str::to_owned));
-        text += &line(heads.map(|_| String::from("---:")));
-        let named = |name: &str| self.variances.iter().find(|curve| curve.name == name);
-        let last = |curve: Option<&VarianceCurve>| curve.and_then(|c| c.values.last().copied());
-        let (least, learned) = (last(self.variances.last()), named("learned"));
-        let ratio = |a: Option<f64>, b: Option<f64>| match (a, b) {
-            (Some(a), Some(b)) => format!("{:.2}", a / b),
-            _ => nothing(),
+/// Variances of several losses, each with one measurement for every seed, as Markdown.
+pub fn time_variance_markdown(title: &str, found: &[(&Variant, Vec<TimeVariance>)]) -> String {
+    let mut text = format!(
+        "# {title}\n\nVariance of ℓ(s, Y_s)/q(s), s ~ q, on the network that is trained with the \
+         learned q, by quadrature in log s. Losses by the same quadrature, and test NLL by the ODE, \
+         of networks that are trained with each q. Least: what no q falls below. Means over the \
+         seeds, with standard errors; differences are paired.\n"
+    );
+    for (variant, seeds) in found {
+        text += &format!("\n## {}\n\n{}", variant.title, time_variance_table(seeds));
+    }
+    text
+}
+
+/// Variances at the end and over the training, and how many times the least possible one they are.
+fn time_variance_table(seeds: &[TimeVariance]) -> String {
+    let Some(first) = seeds.first() else { return String::new() };
+    let steps = first.steps.last().copied().unwrap_or(0);
+    let TimeVariance { nodes, paths, s_min, t_end, batch, .. } = first;
+    let mut text = format!(
+        "{nodes} nodes from s = {s_min} to {t_end}, {paths} paths at each; {steps} steps of {batch} \
+         rows; seeds: {}.\n\n",
+        seeds.len()
+    );
+    let heads = [
+        "times",
+        "variance at the end (nats²)",
+        "× the least possible",
+        "× learned",
+        "the same, mean over the training",
+        "loss at the end (nats)",
+        "− that of learned",
+        "test NLL",
+        "− that of learned",
+    ];
+    text += &line(heads.map(str::to_owned));
+    text += &line(heads.map(|_| String::from("---:")));
+    for (place, curve) in first.variances.iter().enumerate() {
+        let over = |value: &dyn Fn(&TimeVariance) -> Option<f64>| -> Option<Mean> {
+            let values: Vec<f64> = seeds.iter().filter_map(value).collect();
+            (!values.is_empty()).then(|| mean(&values))
         };
-        for curve in &self.variances {
-            let own = last(Some(curve));
-            let pairs = learned.map(|l| curve.values.iter().zip(&l.values));
-            let ratios: Vec<f64> = pairs.into_iter().flatten().map(|(a, b)| a / b).collect();
-            let mean = ratios.iter().sum::<f64>() / ratios.len() as f64;
-            let loss = last(self.losses.iter().find(|loss| loss.name == curve.name));
-            text += &line([
-                curve.name.clone(),
-                own.map_or_else(nothing, |v| format!("{v:.4e}")),
-                ratio(own, least),
-                ratio(own, last(learned)),
-                if ratios.is_empty() { nothing() } else { format!("{mean:.2}") },
-                loss.map_or_else(nothing, three),
-            ]);
-        }
-        text
+        let last = |curve: Option<&VarianceCurve>| curve?.values.last().copied();
+        let own = |one: &TimeVariance| last(one.variances.get(place));
+        let learned = |one: &TimeVariance| one.variances.iter().position(|c| c.name == LEARNED);
+        let loss = |one: &TimeVariance, place: usize| last(one.losses.get(place));
+        let nll = |one: &TimeVariance, place: usize| one.test_nll.get(place).copied();
+        let along = |one: &TimeVariance| {
+            let (own, learned) =
+                (&one.variances[place].values, &one.variances[learned(one)?].values);
+            let ratios: f64 = own.iter().zip(learned).map(|(own, learned)| own / learned).sum();
+            Some(ratios / own.len() as f64)
+        };
+        let is_learned = curve.name == LEARNED;
+        text += &line([
+            curve.name.clone(),
+            over(&own).map_or_else(nothing, |v| format!("{:.4e}", v.value)),
+            with_error(over(&|one| Some(own(one)? / last(one.variances.last())?))),
+            with_error(over(&|one| Some(own(one)? / last(one.variances.get(learned(one)?))?))),
+            with_error(over(&along)),
+            with_error(over(&|one| loss(one, place))),
+            with_error(over(&|one| {
+                Some(loss(one, place)? - loss(one, learned(one)?)?).filter(|_| !is_learned)
+            })),
+            with_error(over(&|one| nll(one, place))),
+            with_error(over(&|one| {
+                Some(nll(one, place)? - nll(one, learned(one)?)?).filter(|_| !is_learned)
+            })),
+        ]);
+    }
+    text
+}
+
+/// A mean with its standard error where it has one.
+fn with_error(found: Option<Mean>) -> String {
+    match found {
+        Some(found) if found.se.is_finite() => format!("{} ± {:.3}", three(found.value), found.se),
+        Some(found) => three(found.value),
+        None => nothing(),
     }
 }
 

@@ -11,11 +11,13 @@ use manifusion::atomic::write_atomic;
 use manifusion::checkpoint::{Arrays, Checkpoint, pack_files, unpack_files};
 use manifusion::error::SolveError;
 use manifusion::fit::Request;
-use manifusion::loss::LossBatch;
+use manifusion::heat_kernel::TransitionKernel;
+use manifusion::loss::{LossBatch, LossKind};
 use manifusion::methods::network::Recipe;
 use manifusion::methods::rdm::{Rdm, RdmRecipe, RdmSettings, TimeProposal};
 use manifusion::methods::{FitError, Geometry, Task, read_settings};
 use manifusion::path::NoisingPath;
+use manifusion::points::Points;
 use manifusion::prior::default_prior;
 use manifusion::rng::Streams;
 use manifusion::rows::{Rows, RowsMut};
@@ -52,6 +54,8 @@ pub struct TimeVariance {
     /// The training loss by quadrature, in nats, of networks that are trained with each of these
     /// proposals.
     pub losses: Vec<VarianceCurve>,
+    /// Test NLL of the same networks at the end, by the ODE, in nats per point.
+    pub test_nll: Vec<f64>,
     /// The learned proposal at the end: pairs (s, q(s)).
     pub proposal: Vec<[f64; 2]>,
     /// Smallest time.
@@ -87,11 +91,13 @@ impl Extent {
 /// Measurements after the first.
 const MEASUREMENTS: u64 = 20;
 
+/// The name of the learned proposal.
+pub(super) const LEARNED: &str = "learned";
 /// Proposals of networks, the measured one last.
 const PROPOSALS: [(TimeProposal, &str); 3] = [
     (TimeProposal::Uniform, "uniform"),
     (TimeProposal::LogUniform, "log-uniform"),
-    (TimeProposal::Learned, "learned"),
+    (TimeProposal::Learned, LEARNED),
 ];
 
 /// Trains three networks with as many steps each, and measures; none if it is stopped. What is done
@@ -103,7 +109,7 @@ pub fn measure(
     watch: &Watch,
 ) -> Result<Option<TimeVariance>, RunError> {
     let Extent { steps, nodes, paths } = extent;
-    let task = watch.stage("reading", || task(choices, watch))?;
+    let (task, test) = watch.stage("reading", || task(choices, watch))?;
     let choices: Rdm = read_settings(&choices.section)?;
     let settings = RdmRecipe::resolve(&choices, &task)?;
     let mut trainers = Vec::new();
@@ -123,6 +129,7 @@ pub fn measure(
         steps: Vec::new(),
         variances: PROPOSALS.iter().map(|(_, name)| curve(name)).collect(),
         losses: PROPOSALS.iter().map(|(_, name)| curve(name)).collect(),
+        test_nll: Vec::new(),
         proposal: Vec::new(),
         s_min,
         t_end,
@@ -169,6 +176,14 @@ pub fn measure(
     let learned = trainers[PROPOSALS.len() - 1].proposal();
     found.proposal =
         meter.quadrature.times.iter().map(|s| [*s, learned.log_density(*s).exp()]).collect();
+    let nll = |trainer: &Trainer| -> Result<f64, RunError> {
+        let net = trainer.net_with(trainer.averaged_weights()).map_err(FitError::from)?;
+        let model = RdmRecipe::fitted(&task.geometry, &settings, net, None)?;
+        let log_p = model.log_density(test.rows())?;
+        Ok(-log_p.iter().sum::<f64>() / log_p.len() as f64)
+    };
+    let all = || trainers.iter().map(nll).collect::<Result<Vec<f64>, RunError>>();
+    found.test_nll = watch.stage("test points", all)?;
     Ok(Some(found))
 }
 
@@ -224,23 +239,19 @@ fn read_kept(
     Ok(Some(found))
 }
 
-fn task(choices: &Choices, watch: &Watch) -> Result<Task, RunError> {
+/// What is trained on, and the test points.
+fn task(choices: &Choices, watch: &Watch) -> Result<(Task, Points), RunError> {
     let data = Data::load(choices)?;
     let manifold = Arc::clone(data.points.manifold());
     let prior = default_prior(&manifold)?;
     let of = |rows: &[usize]| data.points.select(rows).map_err(FitError::from);
     let (train, validation) = (of(&data.split.train)?, of(&data.split.validation)?);
+    let test = of(&data.split.test)?;
     let method = Request::named(&choices.method, choices.section.clone()).method()?;
     let geometry = Geometry { manifold, prior };
-    Ok(Task::new(
-        method,
-        &choices.section,
-        geometry,
-        train,
-        validation,
-        choices.seed,
-        watch.clone(),
-    )?)
+    let (section, seed) = (&choices.section, choices.seed);
+    let task = Task::new(method, section, geometry, train, validation, seed, watch.clone())?;
+    Ok((task, test))
 }
 
 /// Moments of a loss at nodes in log s, and integrals of them.
@@ -319,7 +330,12 @@ impl Meter {
         let y = RowsMut::new(&mut batch.y, m).map_err(SolveError::from)?;
         path.sample(y0, &batch.s, &noise, 0, y)?;
         let probes = Streams::new(task.seed, "variance-probes");
-        batch.prepare(manifold.as_ref(), prior.as_ref(), config.loss, None, y0, &probes)?;
+        let kernel = match config.loss {
+            LossKind::Denoising => Some(TransitionKernel::new(manifold.as_ref(), prior.as_ref())?),
+            LossKind::Implicit(_) => None,
+        };
+        let (manifold, prior) = (manifold.as_ref(), prior.as_ref());
+        batch.prepare(manifold, prior, config.loss, kernel.as_ref(), y0, &probes)?;
         let losses = vec![0.0; n];
         Ok(Self { geometry, batch, losses, paths, quadrature })
     }

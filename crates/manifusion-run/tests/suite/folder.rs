@@ -114,6 +114,15 @@ fn generated_rows_to_be_scored_have_a_seed() {
     };
     assert_eq!(load(None), load(Some(run.settings().seed)));
     assert_ne!(load(None), load(Some(4242)));
+
+    let file = folder.path().join("new.csv");
+    std::fs::write(&file, "lat,lon\n10,20\n-30,170\n").unwrap();
+    let notes = |seed| {
+        let source = file.display().to_string();
+        NewRows::load(&RowsRequest { source, seed, ..Default::default() }, &run).unwrap().notes
+    };
+    let said = |notes: Vec<String>| notes.iter().any(|note| note.contains("generated sets alone"));
+    assert!(!said(notes(None)) && said(notes(Some(1))));
 }
 
 /// A training of twenty steps that is stopped at the seventh.

@@ -3,7 +3,7 @@
 //! better than any of them.
 
 mod fitted;
-mod run;
+pub(crate) mod run;
 mod settings;
 pub(crate) mod weights;
 

@@ -41,18 +41,33 @@ const MOST_MEMBERS: usize = 8;
 const PASSES: usize = 200;
 const ENOUGH_STEPS: u64 = 20_000;
 
-/// Steps that a network should have before another one is trained beside it
+/// Networks that are worth training in the time of `affordable` steps of one alone
 /// (`docs/generalisation.md`).
-fn steps_of_member(network: &RdmSettings, points: usize) -> u64 {
-    let least = match network.train.optimiser {
+pub fn worthwhile_members(affordable: u64, network: MemberTraining) -> usize {
+    let MemberTraining { optimiser, has_grids, points, batch } = network;
+    let least = match optimiser {
         // Fine detail is learned late.
-        Optimiser::Soap if network.net.grid_levels > 0 => ENOUGH_STEPS,
+        Optimiser::Soap if has_grids => ENOUGH_STEPS,
         Optimiser::Soap => 6000,
         // More steps to the same likelihood, each cheaper.
         Optimiser::Adam => 12_000,
     };
-    let passes = (PASSES * points / network.train.batch) as u64;
-    passes.clamp(least, ENOUGH_STEPS)
+    let passes = (PASSES * points / batch) as u64;
+    let needed = passes.clamp(least, ENOUGH_STEPS);
+    ((affordable as f64 / needed as f64).round() as usize).clamp(1, MOST_MEMBERS)
+}
+
+/// What decides how many steps a network of a stack should have.
+#[derive(Clone, Copy, Debug)]
+pub struct MemberTraining {
+    /// What steps are made by.
+    pub optimiser: Optimiser,
+    /// Whether grids that are learned stand in front of the network.
+    pub has_grids: bool,
+    /// Training points.
+    pub points: usize,
+    /// Points of a step.
+    pub batch: usize,
 }
 
 /// A stack in training.
@@ -86,9 +101,11 @@ impl StackRun {
             None if choices.train.steps.is_some() => MEMBERS,
             None => {
                 let alone = start_networks::<RdmRecipe>(task, &network, &[task.seed])?;
-                let network = alone[0].resolved();
-                let needed = steps_of_member(network, task.train.len()) as f64;
-                ((network.train.steps as f64 / needed).round() as usize).clamp(1, MOST_MEMBERS)
+                let RdmSettings { net, train, .. } = alone[0].resolved();
+                let (has_grids, points) = (net.grid_levels > 0, task.train.len());
+                let (optimiser, batch) = (train.optimiser, train.batch);
+                let network = MemberTraining { optimiser, has_grids, points, batch };
+                worthwhile_members(train.steps, network)
             }
         };
         if members == 0 && task.mixture.is_err() {
