@@ -141,7 +141,7 @@ fn make(
             if runs.is_empty() || work.is_stopped() {
                 return Ok(Vec::new());
             }
-            (curves(target, &runs)?, Some(variants_markdown(target.title, &runs)))
+            (curves(target, &runs)?, Some(variants_markdown(target.title, &runs)?))
         }
         Content::Figure(Figure::Settings { method, sets }) => {
             let runs = work.settings_runs(method, sets)?;

@@ -1,5 +1,6 @@
 //! Tables from a folder of results: ours, what was published, and paired differences.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -187,22 +188,54 @@ fn bounds_row(set: &Set, found: &Evaluation) -> String {
     ])
 }
 
-/// Runs that differ in a setting, as Markdown: likelihoods over the seeds and times of training.
-pub fn variants_markdown(title: &str, runs: &[VariantRun]) -> String {
+/// Runs that differ in a setting, as Markdown: likelihoods over the seeds, the loss of the first
+/// seed in the second half of the training, and times of training.
+pub fn variants_markdown(title: &str, runs: &[VariantRun]) -> Result<String, RunError> {
     let mut text = format!("# {title}\n\n");
     text += "Test negative log-likelihood in nats per point, mean ± standard deviation over the \
-             seeds; all runs have as many training steps.\n\n";
-    let heads = ["run", "seeds", "test NLL", "training (s)"];
+             seeds; all runs have as many training steps. Training loss: mean over the second half \
+             of the steps, seed 0, and its difference to the first run over the same steps, with \
+             the standard error over the stretches that it is recorded for.\n\n";
+    let heads =
+        ["run", "seeds", "test NLL", "training loss", "− that of the first", "training (s)"];
     text += &line(heads.map(str::to_owned));
     text += &line(heads.map(|_| String::from("---:")));
+    let mut first: Option<BTreeMap<u64, f64>> = None;
     for run in runs {
+        let losses = late_losses(run)?;
+        let loss = average(losses.values().copied());
+        let difference = first.as_ref().and_then(|first| {
+            let both = losses.iter().filter_map(|(step, loss)| Some(loss - first.get(step)?));
+            average(both)
+        });
+        first.get_or_insert(losses);
         for row in &run.comparison.methods {
             let seconds = row.train_seconds.map_or_else(nothing, |s| format!("{s:.1}"));
             let nll = MethodRow { standing: Standing::Worse, ..row.clone() };
-            text += &line([run.title.to_owned(), row.seeds.to_string(), cell(&nll), seconds]);
+            text += &line([
+                run.title.to_owned(),
+                row.seeds.to_string(),
+                cell(&nll),
+                with_error(loss),
+                with_error(difference),
+                seconds,
+            ]);
         }
     }
-    text
+    Ok(text)
+}
+
+/// The losses that are recorded in the second half of a training, by their steps.
+fn late_losses(run: &VariantRun) -> Result<BTreeMap<u64, f64>, RunError> {
+    let rows = run.stored.curves()?.rows;
+    let half = rows.last().map_or(0, |row| row.step / 2);
+    Ok(rows.iter().filter_map(|row| Some((row.step, row.loss?))).filter(|r| r.0 > half).collect())
+}
+
+/// The mean of what there is.
+fn average(values: impl Iterator<Item = f64>) -> Option<Mean> {
+    let values: Vec<f64> = values.collect();
+    (!values.is_empty()).then(|| mean(&values))
 }
 
 /// Runs with our settings and with the paper's, as Markdown.
@@ -264,8 +297,7 @@ fn time_variance_table(seeds: &[TimeVariance]) -> String {
     text += &line(heads.map(|_| String::from("---:")));
     for (place, curve) in first.variances.iter().enumerate() {
         let over = |value: &dyn Fn(&TimeVariance) -> Option<f64>| -> Option<Mean> {
-            let values: Vec<f64> = seeds.iter().filter_map(value).collect();
-            (!values.is_empty()).then(|| mean(&values))
+            average(seeds.iter().filter_map(value))
         };
         let last = |curve: Option<&VarianceCurve>| curve?.values.last().copied();
         let own = |one: &TimeVariance| last(one.variances.get(place));

@@ -6,6 +6,9 @@ use manifusion::time::{LogUniform, Uniform};
 use manifusion::watch::Watch;
 use manifusion_run::Config;
 use manifusion_run::internals::{Extent, Quadrature, measure};
+use manifusion_run::reproduce::{
+    Budget, TimeVariance, VarianceCurve, Variant, time_variance_markdown,
+};
 
 /// E[ℓ] = 1/s and E[ℓ²] = 2/s²: q ∝ 1/s, the log-uniform proposal, is the best.
 #[test]
@@ -57,4 +60,49 @@ fn a_stopped_measurement_goes_on() {
     std::fs::write(&kept, "not networks").unwrap();
     let error = measure(&choices(), extent, &kept, &Watch::default()).unwrap_err().to_string();
     assert!(error.contains("kept"), "{error}");
+}
+
+/// Ratios and differences are taken within a seed, and then averaged.
+#[test]
+fn a_table_of_variances_is_paired_by_seed() {
+    let curves = |values: &[(&str, f64)]| -> Vec<VarianceCurve> {
+        let curve = |(name, value): &(&str, f64)| VarianceCurve {
+            name: (*name).to_owned(),
+            values: vec![9.0, *value],
+        };
+        values.iter().map(curve).collect()
+    };
+    let of = |variances: [f64; 4], losses: [f64; 3], test_nll: [f64; 3]| {
+        let names = ["uniform", "log-uniform", "learned", "least"];
+        let named: Vec<(&str, f64)> = names.into_iter().zip(variances).collect();
+        let lost: Vec<(&str, f64)> = names.into_iter().zip(losses).collect();
+        TimeVariance {
+            steps: vec![1, 7],
+            variances: curves(&named),
+            losses: curves(&lost),
+            test_nll: test_nll.to_vec(),
+            proposal: Vec::new(),
+            s_min: 0.5,
+            t_end: 6.0,
+            nodes: 3,
+            paths: 4,
+            batch: 5,
+        }
+    };
+    let seeds = vec![
+        of([40.0, 20.0, 10.0, 5.0], [1.5, 1.0, 1.25], [0.5, 0.25, 0.5]),
+        of([12.0, 4.0, 2.0, 1.0], [2.5, 1.0, 1.25], [1.5, 0.25, 1.0]),
+    ];
+    let title = "a loss";
+    let variant = Variant { suffix: "", title, settings: &[], budget: Budget::StepsPerMinute(1) };
+    let text = time_variance_markdown("T", &[(&variant, seeds)]);
+    let row = |name: &str| text.lines().find(|l| l.starts_with(&format!("| {name} |"))).unwrap();
+    assert_eq!(
+        row("uniform"),
+        "| uniform | 2.6000e1 | 10.000 ± 2.000 | 5.000 ± 1.000 | 3.000 ± 0.500 | 2.000 ± 0.500 | \
+         0.750 ± 0.500 | 1.000 ± 0.500 | 0.250 ± 0.250 |"
+    );
+    let of_learned: Vec<&str> = row("learned").split(" | ").collect();
+    assert_eq!((of_learned[3], of_learned[6]), ("1.000 ± 0.000", "–"));
+    assert!(text.contains("## a loss") && text.contains("7 steps of 5 rows; seeds: 2"));
 }
