@@ -267,7 +267,7 @@ pub fn time_variance_markdown(title: &str, found: &[(&Variant, Vec<TimeVariance>
          seeds, with standard errors; differences are paired.\n"
     );
     for (variant, seeds) in found {
-        text += &format!("\n## {}\n\n{}", variant.title, time_variance_table(seeds));
+        let _ = write!(text, "\n## {}\n\n{}", variant.title, time_variance_table(seeds));
     }
     text
 }
