@@ -97,8 +97,8 @@ struct RunPictures {
     axis_names: Vec<String>,
 }
 
-/// The tolerance of densities in pictures. On floods, eight networks, the error of log p is 0.012 on
-/// average and 0.07 for one point in a hundred; a step of the colours is 0.04.
+/// The tolerance of densities in pictures. On floods, eight networks, the error of log p is 0.012
+/// on average and 0.07 for one point in a hundred; a step of the colours is 0.04.
 const ROUGH: f64 = 3e-2;
 
 impl RunPictures {
