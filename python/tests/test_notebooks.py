@@ -32,8 +32,9 @@ def test_a_notebook_runs(name, data, monkeypatch, tmp_path):
 def test_a_notebook_shows_the_progress_while_it_runs():
     code = (
         "from manifusion import Manifold, RiemannianDiffusion\n"
-        "X = Manifold('sphere:2').random(200)\n"
-        "RiemannianDiffusion('sphere:2', steps=300, progress=True).fit(X)"
+        "X = Manifold('sphere:2').random(5000)\n"
+        # A budget of time: steps would be done before the second look on a fast machine.
+        "RiemannianDiffusion('sphere:2', minutes=0.05, progress=True).fit(X)"
     )
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
     lines = []
