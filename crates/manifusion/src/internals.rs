@@ -11,7 +11,7 @@ pub use crate::linalg::{
 pub use crate::methods::mops::components::sphere_blocks;
 pub use crate::methods::mops::learning::Learning;
 pub use crate::methods::parametric::Component;
-pub use crate::methods::parametric::em::{expected, maximised};
+pub use crate::methods::parametric::em::{Sums, expected};
 pub use crate::methods::stack::run::{MemberTraining, worthwhile_members};
 pub use crate::methods::stack::weights::weights as stack_weights;
 use crate::nn::Real;

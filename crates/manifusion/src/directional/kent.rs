@@ -1,5 +1,7 @@
 //! The Kent distribution on S²: elliptic contours around a mean direction.
 
+use std::sync::LazyLock;
+
 use super::MAX_CONCENTRATION;
 use super::bessel::circular_bessel;
 use crate::linalg::dot;
@@ -111,19 +113,27 @@ pub struct KentMoments {
     pub covariance: [f64; 3],
 }
 
+/// Step of the tanh–sinh rule.
+const STEP: f64 = 1.0 / 64.0;
+
+/// u, 2 − u and du/dt at the nodes of the tanh–sinh rule on [0, 2].
+static NODES: LazyLock<Vec<[f64; 3]>> = LazyLock::new(|| {
+    let node = |node: i32| {
+        let t = f64::from(node) * STEP;
+        let turned = std::f64::consts::PI * t.sinh();
+        let (u, rest) = (2.0 / (1.0 + (-turned).exp()), 2.0 / (1.0 + turned.exp()));
+        [u, rest, 0.5 * u * rest * std::f64::consts::PI * t.cosh()]
+    };
+    (-256..=256).map(node).collect()
+});
+
 impl KentMoments {
     /// By the tanh–sinh rule for c = 2π e^κ ∫₀² e^{−κu} I₀(βu(2−u)) du, u = 1 − ⟨γ₁, x⟩, whose
     /// nodes resolve every scale at both ends.
     pub fn of(kappa: f64, beta: f64) -> Self {
-        const STEP: f64 = 1.0 / 64.0;
         // Means of 1, u, w, u², uw and w², where w = ⟨γ₂, x⟩² − ⟨γ₃, x⟩².
         let mut sums = [0.0; 6];
-        for node in -256i32..=256 {
-            let t = f64::from(node) * STEP;
-            let turned = std::f64::consts::PI * t.sinh();
-            let (u, rest) = (2.0 / (1.0 + (-turned).exp()), 2.0 / (1.0 + turned.exp()));
-            // du/dt.
-            let weight = 0.5 * u * rest * std::f64::consts::PI * t.cosh();
+        for &[u, rest, weight] in NODES.iter() {
             let z = beta * u * rest;
             let exponent = z - kappa * u;
             // Below double precision, beside what there is at u = 1/κ.

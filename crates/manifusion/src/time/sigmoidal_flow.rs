@@ -1,8 +1,10 @@
 //! A learned proposal: a deep sigmoidal flow onto [s_min, T] with a floor.
 //!
-//! A logistic variable x = logit u goes through the layers to z, and s = s_min + (T − s_min)·σ(z)
-//! (the paper's flow without its last logit, then the fixed scaling). The density is mixed with
-//! small shares of the uniform and of the log-uniform law: q never vanishes, so 1/q stays bounded.
+//! A logistic variable x = logit u goes through the layers to z, and ln s = ln s_min + L·σ(z) with
+//! L = ln(T/s_min): the paper's flow without its last logit, scaled in log s where the paper scales
+//! s. Losses of networks that resolve the data grow like 1/s towards small s, so that the law to
+//! start from is the log-uniform one. The density is mixed with small shares of the uniform and of
+//! the log-uniform law: q never vanishes, so 1/q stays bounded.
 
 use serde::{Deserialize, Serialize};
 
@@ -48,6 +50,8 @@ pub struct SigmoidalFlow {
     config: FlowConfig,
     s_min: f64,
     t_end: f64,
+    /// L.
+    span: f64,
     params: Vec<f64>,
 }
 
@@ -60,8 +64,8 @@ struct Pass {
 }
 
 impl SigmoidalFlow {
-    /// A flow close to the uniform law on [s_min, T]. The shifts get a small random part, without
-    /// which all units would stay alike.
+    /// A flow close to the log-uniform law on [s_min, T]. The shifts get a small random part,
+    /// without which all units would stay alike.
     pub fn new(config: FlowConfig, s_min: f64, t_end: f64, seed: u64) -> Result<Self, TimeError> {
         LogUniform::new(s_min, t_end)?;
         let setting = |name, value, expected| Err(TimeError::Setting { name, value, expected });
@@ -82,7 +86,7 @@ impl SigmoidalFlow {
             layer[..j].fill(inverse_softplus(1.0));
             layer[j..2 * j].fill_with(|| 0.1 * stream.normal());
         }
-        Ok(Self { config, s_min, t_end, params })
+        Ok(Self { config, s_min, t_end, span: (t_end / s_min).ln(), params })
     }
 
     /// The shape.
@@ -129,12 +133,13 @@ impl SigmoidalFlow {
     }
 
     fn time(&self, z: f64) -> f64 {
-        (self.s_min + (self.t_end - self.s_min) * sigmoid(z)).min(self.t_end)
+        (self.s_min * (self.span * sigmoid(z)).exp()).min(self.t_end)
     }
 
     /// The logistic variable x of the time s: the inverse of the flow.
     pub fn inverse(&self, s: f64) -> f64 {
-        let (below, above) = (s - self.s_min, self.t_end - s);
+        let below = ((s - self.s_min) / self.s_min).ln_1p();
+        let above = ((self.t_end - s) / s).ln_1p();
         // Beyond ±700 e^z leaves the doubles; the flow's tails are exponentials of x anyway.
         let z = (below.max(f64::MIN_POSITIVE).ln() - above.max(f64::MIN_POSITIVE).ln())
             .clamp(-700.0, 700.0);
@@ -171,18 +176,17 @@ impl SigmoidalFlow {
         x
     }
 
-    /// ln of the flow's own density at its point x.
-    fn log_flow(&self, x: f64, pass: &Pass) -> f64 {
+    /// ln of the flow's own density at its point x, the time s.
+    fn log_flow(&self, s: f64, x: f64, pass: &Pass) -> f64 {
         let logistic = |t: f64| log_sigmoid(t) + log_sigmoid(-t);
-        logistic(x) - pass.log_slope - logistic(pass.z) - (self.t_end - self.s_min).ln()
+        logistic(x) - pass.log_slope - logistic(pass.z) - (self.span * s).ln()
     }
 
     /// ln q(s) and the flow's share of q(s).
     fn mix(&self, s: f64, log_flow: f64) -> (f64, f64) {
-        let interval = (self.s_min, self.t_end);
         let half = 0.5 * self.config.floor;
-        let flat = half / (interval.1 - interval.0);
-        let log_flat = half / (s * (interval.1 / interval.0).ln());
+        let flat = half / (self.t_end - self.s_min);
+        let log_flat = half / (s * self.span);
         let flow = (1.0 - self.config.floor) * log_flow.exp();
         let q = flow + flat + log_flat;
         (q.ln(), flow / q)
@@ -197,7 +201,7 @@ impl SigmoidalFlow {
             let s = if u <= half {
                 s_min + u / half * (t_end - s_min)
             } else {
-                s_min * ((u - half) / half * (t_end / s_min).ln()).exp()
+                s_min * ((u - half) / half * self.span).exp()
             };
             let s = s.clamp(s_min, t_end);
             return Draw { s, log_q: self.log_density(s), x: None };
@@ -207,7 +211,7 @@ impl SigmoidalFlow {
         let x = v.ln() - (-v).ln_1p();
         let pass = self.pass(x);
         let s = self.time(pass.z).max(s_min);
-        Draw { s, log_q: self.mix(s, self.log_flow(x, &pass)).0, x: Some(x) }
+        Draw { s, log_q: self.mix(s, self.log_flow(s, x, &pass)).0, x: Some(x) }
     }
 
     /// Adds weight·∇_φ ln q(s), s fixed.
@@ -217,7 +221,7 @@ impl SigmoidalFlow {
 
     fn add_score_at(&self, s: f64, x: f64, weight: f64, grad: &mut [f64]) {
         let pass = self.pass(x);
-        let share = self.mix(s, self.log_flow(x, &pass)).1;
+        let share = self.mix(s, self.log_flow(s, x, &pass)).1;
         // z stays where it is, so x moves by −∂_φz/z′; Λ = ln z′ and the base density follow it.
         let mut scratch = ScratchGradient::new(grad.len());
         let slope_by_x = self.reverse(&pass, 0.0, 1.0, scratch.get());
@@ -235,13 +239,13 @@ impl SigmoidalFlow {
             return;
         };
         let pass = self.pass(x);
-        let share = self.mix(draw.s, self.log_flow(x, &pass)).1;
+        let share = self.mix(draw.s, self.log_flow(draw.s, x, &pass)).1;
         let half = 0.5 * self.config.floor;
-        let log_share = half / (draw.s * (self.t_end / self.s_min).ln()) / draw.log_q.exp();
-        let s_by_z = (self.t_end - self.s_min) * sigmoid(pass.z) * sigmoid(-pass.z);
-        // ln q_flow moves by −Λ − ln σ(z)σ(−z), ln of the log-uniform density by −ln s.
-        let moved = share * (1.0 - 2.0 * sigmoid(pass.z)) + log_share / draw.s * s_by_z;
-        let z_bar = weight * (log_loss_slope * s_by_z + moved);
+        let log_share = half / (draw.s * self.span) / draw.log_q.exp();
+        let log_s_by_z = self.span * sigmoid(pass.z) * sigmoid(-pass.z);
+        // ln q_flow moves by −Λ − ln σ(z)σ(−z) − ln s, ln of the log-uniform density by −ln s.
+        let moved = share * (1.0 - 2.0 * sigmoid(pass.z)) + (share + log_share) * log_s_by_z;
+        let z_bar = weight * (log_loss_slope * draw.s * log_s_by_z + moved);
         self.reverse(&pass, z_bar, weight * share, grad);
     }
 
@@ -257,7 +261,7 @@ impl SigmoidalFlow {
         check_len(grad.len(), self.params.len())?;
         let place = |(s, loss): (&f64, &f64)| {
             let x = self.inverse(*s);
-            let log_q = self.mix(*s, self.log_flow(x, &self.pass(x))).0;
+            let log_q = self.mix(*s, self.log_flow(*s, x, &self.pass(x))).0;
             (*s, x, (loss / log_q.exp()).powi(2))
         };
         let places: Vec<_> = s.iter().zip(losses).map(place).collect();
@@ -330,6 +334,6 @@ impl Proposal for SigmoidalFlow {
             return f64::NEG_INFINITY;
         }
         let x = self.inverse(s);
-        self.mix(s, self.log_flow(x, &self.pass(x))).0
+        self.mix(s, self.log_flow(s, x, &self.pass(x))).0
     }
 }

@@ -68,7 +68,7 @@ fn inverse_undoes_forward() {
             let x = f64::from(i) * 0.25;
             let s = flow.forward(x);
             // Where s has run into an end of the interval, x is no longer in it.
-            if s - S_MIN < 1e-12 || T_END - s < 1e-12 {
+            if (s / S_MIN).ln() < 1e-9 || (T_END / s).ln() < 1e-9 {
                 continue;
             }
             assert!((flow.forward(flow.inverse(s)) - s).abs() <= 1e-13 * s, "{x}");
@@ -150,12 +150,12 @@ fn pathwise_gradients_are_derivatives() {
     }
 }
 
-/// The integrand ℓ(s) = 1/s: uniform gives E[I²] = T/s_min, the optimum is (ln T/s_min)².
-fn learn(pathwise: bool, floor: f64) -> (f64, f64) {
+/// Learns the integrand ℓ(s) = sᵖ; the flow's E[I²] at the start and at the end.
+fn learn(power: i32, pathwise: bool, floor: f64) -> (f64, f64) {
     let config = FlowConfig { layers: 2, units: 8, floor };
     let mut flow = SigmoidalFlow::new(config, S_MIN, T_END, 1).unwrap();
     let second_moment =
-        |flow: &SigmoidalFlow| integrate(|s| 1.0 / (s * s) / flow.log_density(s).exp());
+        |flow: &SigmoidalFlow| integrate(|s| s.powi(2 * power) / flow.log_density(s).exp());
     let start = second_moment(&flow);
     let mut adam = Adam::new(AdamConfig::default(), flow.params().len()).unwrap();
     let streams = Streams::new(5, "test/learn");
@@ -168,9 +168,10 @@ fn learn(pathwise: bool, floor: f64) -> (f64, f64) {
         };
         let draws: Vec<Draw> = (0..n).map(draw).collect();
         let s: Vec<f64> = draws.iter().map(|draw| draw.s).collect();
-        let losses: Vec<f64> = s.iter().map(|s| 1.0 / s).collect();
+        let losses: Vec<f64> = s.iter().map(|s| s.powi(power)).collect();
         if pathwise {
-            let slopes: Vec<f64> = s.iter().map(|s| -1.0 / (s * s)).collect();
+            let slope = |s: &f64| f64::from(power) * s.powi(power - 1);
+            let slopes: Vec<f64> = s.iter().map(slope).collect();
             flow.pathwise_variance_gradient(&draws, &losses, &slopes, &mut grad).unwrap();
         } else {
             flow.variance_gradient(&s, &losses, &mut grad).unwrap();
@@ -181,19 +182,35 @@ fn learn(pathwise: bool, floor: f64) -> (f64, f64) {
     (start, second_moment(&flow))
 }
 
+/// E[I²] of log-uniform times is L∫s^{2p+1}ds, the least is (∫sᵖds)².
 #[test]
 fn learning_brings_the_variance_to_its_optimum() {
-    let uniform = (T_END - S_MIN) * (1.0 / S_MIN - 1.0 / T_END);
-    let optimum = (T_END / S_MIN).ln().powi(2);
-    // Without a floor the flow starts as the uniform law; half of a floor is log-uniform, already
-    // far better. The pathwise gradient needs it: it grows with 1/q.
-    for (pathwise, floor, least_start) in
-        [(false, 0.0, uniform), (false, 0.05, 3e3), (true, 0.05, 3e3)]
+    for (power, pathwise, floor) in
+        [(0, false, 0.0), (0, true, 0.05), (3, false, 0.05), (-3, false, 0.05), (-3, true, 0.05)]
     {
-        let (start, end) = learn(pathwise, floor);
-        println!("pathwise {pathwise}: {start:.0} to {end:.1}; {uniform:.0}, {optimum:.1}");
-        assert!(start > least_start, "the start is too good: {start}");
-        assert!(100.0 * end < uniform && end < 1.2 * optimum, "{pathwise}: {end}, {optimum}");
+        let integral = |p: i32| {
+            let p = f64::from(p + 1);
+            (T_END.powf(p) - S_MIN.powf(p)) / p
+        };
+        let optimum = integral(power).powi(2);
+        let log_uniform = (T_END / S_MIN).ln() * integral(2 * power + 1);
+        let (start, end) = learn(power, pathwise, floor);
+        println!(
+            "s^{power}, {pathwise}: {start:.4e} to {end:.4e}; {log_uniform:.4e}, {optimum:.4e}"
+        );
+        assert!(start < 1.2 * log_uniform, "{start}, {log_uniform}");
+        assert!(start > 2.0 * optimum, "the start is too good: {start}");
+        assert!(end < 1.2 * optimum, "s^{power}, {pathwise}: {end}, {optimum}");
+    }
+}
+
+/// Where the log-uniform law is the best one, the flow starts there and stays.
+#[test]
+fn a_flow_at_its_optimum_stays_there() {
+    let optimum = (T_END / S_MIN).ln().powi(2);
+    for pathwise in [false, true] {
+        let (start, end) = learn(-1, pathwise, 0.05);
+        assert!(start < 1.05 * optimum && end < 1.05 * optimum, "{start}, {end}, {optimum}");
     }
 }
 

@@ -7,7 +7,6 @@ use crate::manifold::{Family, Manifold};
 use crate::methods::MethodInfo;
 use crate::methods::references::KENT;
 use crate::rng::Stream;
-use crate::rows::Rows;
 
 impl Component for Kent {
     const INFO: &'static MethodInfo = &MethodInfo {
@@ -58,41 +57,46 @@ impl Component for Kent {
         Self::new(*self.axes(), 0.5 * self.concentration(), 0.5 * self.ovalness())
     }
 
+    /// x and xxᵀ.
+    fn statistics_len(_m: usize) -> usize {
+        12
+    }
+
+    fn statistics(x: &[f64], out: &mut [f64]) {
+        let (first, second) = out.split_at_mut(3);
+        first.copy_from_slice(x);
+        for (i, row) in second.chunks_exact_mut(3).enumerate() {
+            for (out, x_j) in row.iter_mut().zip(x) {
+                *out = x[i] * x_j;
+            }
+        }
+    }
+
     /// Axes by Kent's moments, then κ and β of the highest likelihood. Axes of moments are not
     /// quite those of the highest likelihood: where they are worse than the ones before, those
     /// stay.
-    fn estimate(x: Rows<'_>, weights: &[f64], pseudo: f64, before: Option<&Self>) -> Self {
-        let sums = Sums::new(x, weights, pseudo);
-        let moved = sums.best_with(sums.moment_axes(), before);
+    fn estimate(weight: f64, sums: &[f64], pseudo: f64, before: Option<&Self>) -> Self {
+        let means = Means::new(sums, weight + pseudo);
+        let moved = means.best_with(means.moment_axes(), before);
         let Some(before) = before else { return moved };
-        if sums.value(&moved) >= sums.value(before) {
+        if means.value(&moved) >= means.value(before) {
             return moved;
         }
-        let turned = sums.best_with(*before.axes(), Some(before));
-        if sums.value(&turned) >= sums.value(before) { turned } else { before.clone() }
+        let turned = means.best_with(*before.axes(), Some(before));
+        if means.value(&turned) >= means.value(before) { turned } else { before.clone() }
     }
 }
 
 /// Weighted means of x and xxᵀ.
-struct Sums {
+struct Means {
     first: [f64; 3],
     second: [[f64; 3]; 3],
 }
 
-impl Sums {
-    fn new(x: Rows<'_>, weights: &[f64], pseudo: f64) -> Self {
-        let total = weights.iter().sum::<f64>() + pseudo;
-        let (mut first, mut second) = ([0.0; 3], [[0.0; 3]; 3]);
-        for (x, weight) in x.rows().zip(weights) {
-            for i in 0..3 {
-                let weighted = weight / total * x[i];
-                first[i] += weighted;
-                for j in 0..3 {
-                    second[i][j] += weighted * x[j];
-                }
-            }
-        }
-        Self { first, second }
+impl Means {
+    fn new(sums: &[f64], total: f64) -> Self {
+        let row = |k: usize| std::array::from_fn(|i| sums[3 * k + i] / total);
+        Self { first: row(0), second: [row(1), row(2), row(3)] }
     }
 
     /// uᵀ S v.

@@ -81,9 +81,15 @@ pub trait Component: Clone + Debug + Send + Sync + 'static {
     #[must_use]
     fn widened(&self) -> Self;
 
+    /// How many numbers of a point the estimate depends on, for points of m coordinates.
+    fn statistics_len(m: usize) -> usize;
+
+    /// `out ←` these numbers.
+    fn statistics(x: &[f64], out: &mut [f64]);
+
     /// The one that maximises Σ w log p(x) − pseudo·log_norm, or at least has a higher value than
-    /// `before`.
-    fn estimate(x: Rows<'_>, weights: &[f64], pseudo: f64, before: Option<&Self>) -> Self;
+    /// `before`, for points with Σ w = `weight` whose weighted statistics have these `sums`.
+    fn estimate(weight: f64, sums: &[f64], pseudo: f64, before: Option<&Self>) -> Self;
 }
 
 /// The method for one kind of components.
@@ -165,8 +171,10 @@ impl<C: Component> Method for ParametricMethod<C> {
 /// Σ w_k p_k.
 #[derive(Clone, Debug)]
 pub struct Mixture<C> {
-    weights: Vec<f64>,
-    components: Vec<C>,
+    /// w_k.
+    pub weights: Vec<f64>,
+    /// p_k.
+    pub components: Vec<C>,
 }
 
 impl<C: Component> Mixture<C> {

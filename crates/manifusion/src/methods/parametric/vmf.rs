@@ -2,12 +2,10 @@
 
 use super::{Component, Parametric};
 use crate::directional::VonMisesFisher;
-use crate::linalg::axpy;
 use crate::manifold::{Family, Manifold};
 use crate::methods::MethodInfo;
 use crate::methods::references::VON_MISES_FISHER;
 use crate::rng::Stream;
-use crate::rows::Rows;
 
 impl Component for VonMisesFisher {
     const INFO: &'static MethodInfo = &MethodInfo {
@@ -56,12 +54,16 @@ impl Component for VonMisesFisher {
         Self::new(self.mean().to_vec(), 0.5 * self.concentration())
     }
 
-    fn estimate(x: Rows<'_>, weights: &[f64], pseudo: f64, _before: Option<&Self>) -> Self {
-        let total = weights.iter().sum::<f64>() + pseudo;
-        let mut mean = vec![0.0; x.width()];
-        for (x, weight) in x.rows().zip(weights) {
-            axpy(weight / total, x, &mut mean);
-        }
+    fn statistics_len(m: usize) -> usize {
+        m
+    }
+
+    fn statistics(x: &[f64], out: &mut [f64]) {
+        out.copy_from_slice(x);
+    }
+
+    fn estimate(weight: f64, sums: &[f64], pseudo: f64, _before: Option<&Self>) -> Self {
+        let mean: Vec<f64> = sums.iter().map(|sum| sum / (weight + pseudo)).collect();
         Self::from_mean(&mean)
     }
 }
