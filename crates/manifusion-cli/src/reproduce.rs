@@ -8,8 +8,8 @@ use manifusion::atomic::write_atomic;
 use manifusion::parallel::in_pool;
 use manifusion::train::MetricsRow;
 use manifusion_plot::{
-    AxisScale, Chart, ChartLine, LINE_COLOURS, Options, Picture, PictureKind, Projections,
-    draw_charts, draw_projections,
+    AxisScale, Chart, ChartLine, LINE_COLOURS, Options, Picture, PictureKind, PlotError,
+    Projections, draw_charts, draw_projections,
 };
 use manifusion_run::StoredRun;
 use manifusion_run::reproduce::{
@@ -212,18 +212,17 @@ fn line(place: usize, name: &str, points: Vec<[f64; 2]>) -> ChartLine {
     ChartLine { name: name.to_owned(), colour, points }
 }
 
-/// A column of charts for each loss, of its first seed.
+/// Charts of each loss, of its first seed.
 fn time_variance(target: &Target, found: &[(&Variant, Vec<TimeVariance>)]) -> Result<Picture> {
     let first = found.iter().filter_map(|(variant, seeds)| Some((variant, seeds.first()?)));
-    let columns: Vec<[Chart; 4]> =
-        first.map(|(variant, found)| variance_charts(variant.title, found)).collect();
-    let rows = (0..4).flat_map(|row| columns.iter().map(move |column| column[row].clone()));
-    let charts: Vec<Chart> = rows.collect();
-    Ok(draw_charts(target.title, &charts, WIDTH)?)
+    let panels: Result<Vec<Picture>, PlotError> = first
+        .map(|(variant, found)| draw_charts(variant.title, &variance_charts(found), WIDTH))
+        .collect();
+    Ok(Picture::side_by_side(target.title, &panels?, 2, 0.0, WIDE)?)
 }
 
 /// Variances and losses over training, and the proposal that was learned.
-fn variance_charts(loss: &str, found: &TimeVariance) -> [Chart; 4] {
+fn variance_charts(found: &TimeVariance) -> [Chart; 4] {
     let of = |curves: &[VarianceCurve], divided_by: Option<&VarianceCurve>| -> Vec<ChartLine> {
         let value = |i: usize, value: f64| match divided_by {
             Some(other) => value / other.values[i],
@@ -242,7 +241,7 @@ fn variance_charts(loss: &str, found: &TimeVariance) -> [Chart; 4] {
     let logarithmic = 1.0 / (found.t_end / found.s_min).ln();
     let log_uniform = found.proposal.iter().map(|[s, _]| [*s, logarithmic]).collect();
     let chart = |title: &str, y: &str, y_scale, lines| Chart {
-        title: format!("{title}, {loss}"),
+        title: title.to_owned(),
         x: String::from("step"),
         y: y.to_owned(),
         x_scale: AxisScale::Linear,

@@ -4,6 +4,7 @@
 mod cite;
 mod comparison;
 mod configuration;
+mod documentation;
 mod folder;
 mod format_1;
 mod fuzz;
@@ -11,10 +12,15 @@ mod memory;
 mod reproduction;
 mod variance;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use manifusion::watch::Watch;
 use manifusion_run::{Config, Trained, train};
+
+/// The root of the repository.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
 
 /// Trains in a folder with these settings, `key=value` each.
 fn train_in(out: &Path, settings: &[&str]) -> Trained {

@@ -1,5 +1,4 @@
-//! Reproductions: the catalogue, missing data, runs that are kept, configurations, and the tables
-//! of the documentation.
+//! Reproductions: the catalogue, missing data, runs that are kept, configurations.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -11,14 +10,11 @@ use manifusion::methods::method;
 use manifusion::watch::Watch;
 use manifusion_run::Config;
 use manifusion_run::reproduce::{
-    Content, Figure, Methods, Origin, Reproduction, Set, TARGETS, Table, Target, TimeVariance,
-    Variant, Wanted, data_folder, table_markdown, targets, time_variance_markdown,
+    Content, Figure, Methods, Origin, Reproduction, Set, TARGETS, Table, Target, Wanted,
+    data_folder, table_markdown, targets,
 };
 
-/// The root of the repository.
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
+use crate::root;
 
 fn tables() -> impl Iterator<Item = (&'static Target, &'static Table)> {
     TARGETS.iter().filter_map(|target| match &target.content {
@@ -209,60 +205,6 @@ fn generated_sets_need_no_data() {
         {
             method(name).unwrap();
         }
-    }
-}
-
-/// What stands between these lines in the documentation is made from `results/`.
-const BEGIN: &str = "<!-- made from results/ by UPDATE_DOCS=1 cargo test -p manifusion-run: ";
-const END: &str = "<!-- end of what is made from results/ -->";
-
-/// The Markdown of a target from the results that are in the repository.
-fn made_from_results(name: &str) -> String {
-    let results = root().join("results");
-    let target = TARGETS.iter().find(|target| target.name == name).unwrap();
-    match &target.content {
-        Content::Table(table) => table_markdown(table, &results).unwrap(),
-        Content::Figure(Figure::TimeVariance { variants, .. }) => {
-            let read = |variant: &Variant, seed: u64| -> Option<TimeVariance> {
-                let file = format!("{name}{}-seed{seed}.json", variant.suffix);
-                let text = std::fs::read_to_string(results.join(file)).ok()?;
-                Some(serde_json::from_str(&text).unwrap())
-            };
-            let seeds = |variant| (0..5).filter_map(|seed| read(variant, seed)).collect();
-            let found: Vec<(&Variant, Vec<TimeVariance>)> =
-                variants.iter().map(|variant| (variant, seeds(variant))).collect();
-            assert!(found.iter().all(|(_, seeds)| !seeds.is_empty()), "{name}");
-            time_variance_markdown(target.title, &found)
-        }
-        Content::Figure(_) => panic!("{name} is not made from results/"),
-    }
-}
-
-#[test]
-fn the_tables_of_the_documentation_are_those_of_the_results() {
-    for page in ["docs/results.md", "docs/figures.md"] {
-        let path = root().join(page);
-        let text = std::fs::read_to_string(&path).unwrap();
-        let mut expected = String::new();
-        let mut rest = text.as_str();
-        let mut found = 0;
-        while let Some((before, after)) = rest.split_once(BEGIN) {
-            let (name, after) = after.split_once(" -->").unwrap();
-            let (_, after) = after.split_once(END).unwrap();
-            let made = made_from_results(name);
-            // Headings one level down: the page has its own title.
-            let made = made.replace("\n#", "\n##").replacen('#', "##", 1);
-            let _ = write!(expected, "{before}{BEGIN}{name} -->\n{made}{END}");
-            rest = after;
-            found += 1;
-        }
-        expected += rest;
-        assert!(found > 0, "{page} has nothing that is made from results/");
-        if std::env::var_os("UPDATE_DOCS").is_some() {
-            std::fs::write(&path, &expected).unwrap();
-            continue;
-        }
-        assert!(text == expected, "{page} and results/ differ; UPDATE_DOCS=1 rewrites the page");
     }
 }
 

@@ -106,3 +106,69 @@ fn a_table_of_variances_is_paired_by_seed() {
     assert_eq!((of_learned[3], of_learned[6]), ("1.000 ± 0.000", "–"));
     assert!(text.contains("## a loss") && text.contains("7 steps of 5 rows; seeds: 2"));
 }
+
+/// Moments of the denoising loss of a network that is zero, against those of wrapped normal
+/// distributions: ℓ = ½(ψ(θ₁)² + ψ(θ₂)²) with the score ψ of the angles' noise.
+#[test]
+fn moments_of_a_network_that_is_zero() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "manifold = 'torus:2'\nmethod = 'rdm'\n[data]\nsource = 'synthetic:torus-mixture'\n\
+                rows = 200\n[rdm]\npreset = 'paper'\n[rdm.net]\nwidth = 16\ndepth = 1\n\
+                zero_output = true\n[rdm.train]\nloss = 'denoising'\nnoise_steps = 0\nbatch = 8\n\
+                rate = 1e-12\n[rdm.model]\ns_min = 0.01\n";
+    let choices = Config::parse(text).unwrap().choices().unwrap();
+    let extent = Extent { steps: 1, nodes: 32, paths: 4000 };
+    let kept = folder.path().join("kept");
+    let found = measure(&choices, extent, &kept, &Watch::default()).unwrap().unwrap();
+
+    let (s_min, t_end) = (found.s_min, found.t_end);
+    let mut expected = Quadrature::new(s_min, t_end, extent.nodes);
+    let moments = |s: &f64| {
+        let [second, fourth] = score_moments_of_a_wrapped_normal(*s);
+        [second, 0.5 * (fourth + second * second)]
+    };
+    expected.moments = expected.times.iter().map(moments).collect();
+    // Where s is small ℓ is exponential with mean 1/s: variances 1/s² of ℓ and 20/s⁴ of ℓ². The
+    // nodes have the weights s·log(T/s_min)/nodes.
+    let (nodes, paths) = (extent.nodes as f64, extent.paths as f64);
+    let span = f64::ln(t_end / s_min) / nodes;
+    let of_loss = (nodes / paths).sqrt() * span;
+    let loss = expected.loss();
+    for curve in &found.losses {
+        let gap = (curve.values[0] - loss).abs();
+        assert!(gap < 4.0 * of_loss, "{}: {} and {loss}", curve.name, curve.values[0]);
+    }
+    let squares: f64 = expected.times.iter().map(|s| s.powi(-2)).sum();
+    let of_uniform = (t_end - s_min) * span * (20.0 * squares / paths).sqrt();
+    let of_log_uniform = (nodes * 20.0 / paths).sqrt() * span * span * nodes;
+    for (i, variance, error) in [
+        (0, expected.variance(&Uniform::new(s_min, t_end).unwrap()), of_uniform),
+        (1, expected.variance(&LogUniform::new(s_min, t_end).unwrap()), of_log_uniform),
+    ] {
+        let value = found.variances[i].values[0];
+        let error = error + 2.0 * loss * of_loss;
+        assert!((value - variance).abs() < 4.0 * error, "{i}: {value}, {variance} ± {error}");
+    }
+}
+
+/// E ψ² and E ψ⁴ of ψ = d log p/dθ for the normal distribution of variance s, wrapped.
+fn score_moments_of_a_wrapped_normal(s: f64) -> [f64; 2] {
+    let (nodes, tau) = (4000, std::f64::consts::TAU);
+    let (mut mass, mut moments) = (0.0, [0.0; 2]);
+    for node in 0..nodes {
+        let theta = tau * (f64::from(node) / f64::from(nodes) - 0.5);
+        let (mut p, mut slope) = (0.0, 0.0);
+        for turn in -6..=6 {
+            let off = theta + tau * f64::from(turn);
+            let term = (-0.5 * off * off / s).exp();
+            p += term;
+            slope -= off / s * term;
+        }
+        if p > 0.0 {
+            mass += p;
+            moments[0] += p * (slope / p).powi(2);
+            moments[1] += p * (slope / p).powi(4);
+        }
+    }
+    moments.map(|moment| moment / mass)
+}
