@@ -106,6 +106,8 @@ evaluation! {
         bound_points: usize, "points";
         /// nll on the points of the bounds, to compare them with.
         nll_on_bound_points: Option<f64>, "nats";
+        /// Standard error of kelbo_nll − nll_on_bound_points, paired point by point.
+        kelbo_gap_se: Option<f64>, "nats";
         /// The members of a stack, each with its weight and its nll alone.
         members: Option<Vec<MemberNll>>, "nats";
         /// nll of the density that the method states without its flow (Moser flow); where its mass
@@ -369,6 +371,8 @@ fn add_bounds(
     (found.kelbo_nll, found.kelbo_nll_se) = of(&bounds.kelbo);
     (found.kelbo_nll_doubled_steps, found.kelbo_nll_doubled_steps_se) = of(&bounds.kelbo_doubled);
     found.nll_on_bound_points = Some(mean(&negated_log_p[..wanted]).value);
+    let gaps = bounds.kelbo.iter().zip(negated_log_p).map(|(kelbo, exact)| -kelbo - exact);
+    found.kelbo_gap_se = known(mean(&gaps.collect::<Vec<f64>>()).se);
     Ok(())
 }
 
@@ -469,6 +473,11 @@ fn other_measure(manifold: &dyn Manifold, x: Rows<'_>) -> Option<(&'static str, 
 }
 
 impl Evaluation {
+    /// The KELBO's bound less the exact value on the same points.
+    pub fn kelbo_gap(&self) -> Option<f64> {
+        Some(self.kelbo_nll? - self.nll_on_bound_points?)
+    }
+
     /// Whether the mass is not one within its error.
     pub fn mass_is_off(&self) -> bool {
         let (Some(mass), Some(se)) = (self.mass, self.mass_se) else { return false };
@@ -504,6 +513,7 @@ impl fmt::Display for Evaluation {
         let rows = [
             ("NLL", Some(self.nll), self.nll_se, kind),
             ("KELBO", self.kelbo_nll, self.kelbo_nll_se, on_points.clone()),
+            ("  less exact value", self.kelbo_gap(), self.kelbo_gap_se, String::from("paired")),
             (
                 "  with doubled steps",
                 self.kelbo_nll_doubled_steps,

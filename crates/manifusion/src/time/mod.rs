@@ -11,7 +11,7 @@ use thiserror::Error;
 
 use crate::rng::Streams;
 pub use schedule::LinearSchedule;
-pub use sigmoidal_flow::{Draw, FlowConfig, SigmoidalFlow};
+pub use sigmoidal_flow::{Draw, FlowConfig, FlowScale, SigmoidalFlow};
 pub use uniform::{LogUniform, Uniform};
 
 /// What a proposal cannot accept.

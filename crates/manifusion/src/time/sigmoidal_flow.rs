@@ -1,10 +1,10 @@
 //! A learned proposal: a deep sigmoidal flow onto [s_min, T] with a floor.
 //!
-//! A logistic variable x = logit u goes through the layers to z, and ln s = ln s_min + L·σ(z) with
-//! L = ln(T/s_min): the paper's flow without its last logit, scaled in log s where the paper scales
-//! s. Losses of networks that resolve the data grow like 1/s towards small s, so that the law to
-//! start from is the log-uniform one. The density is mixed with small shares of the uniform and of
-//! the log-uniform law: q never vanishes, so 1/q stays bounded.
+//! A logistic variable x = logit u goes through the layers to z, and σ(z) is scaled to [s_min, T]:
+//! the paper's flow without its last logit. The paper scales s; scaled in log s the flow starts at
+//! the log-uniform law, which is the one to start from for networks that resolve the data, since
+//! their losses grow like 1/s towards small s. The density is mixed with small shares of the
+//! uniform and of the log-uniform law: q never vanishes, so 1/q stays bounded.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +14,17 @@ use crate::rng::Streams;
 
 /// Largest number of layers; the layers' outputs live on the stack.
 const MAX_LAYERS: usize = 8;
+
+/// How σ(z) becomes a time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FlowScale {
+    /// ln s = ln s_min + ln(T/s_min)·σ(z).
+    #[default]
+    Log,
+    /// s = s_min + (T − s_min)·σ(z), as in the paper.
+    Linear,
+}
 
 /// The shape of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -25,11 +36,13 @@ pub struct FlowConfig {
     pub units: usize,
     /// Share of the floor, half uniform in s, half in ln s.
     pub floor: f64,
+    /// How σ(z) becomes a time.
+    pub scale: FlowScale,
 }
 
 impl Default for FlowConfig {
     fn default() -> Self {
-        Self { layers: 2, units: 8, floor: 0.05 }
+        Self { layers: 2, units: 8, floor: 0.05, scale: FlowScale::Log }
     }
 }
 
@@ -50,8 +63,8 @@ pub struct SigmoidalFlow {
     config: FlowConfig,
     s_min: f64,
     t_end: f64,
-    /// L.
-    span: f64,
+    /// ln(T/s_min).
+    log_span: f64,
     params: Vec<f64>,
 }
 
@@ -64,8 +77,8 @@ struct Pass {
 }
 
 impl SigmoidalFlow {
-    /// A flow close to the log-uniform law on [s_min, T]. The shifts get a small random part,
-    /// without which all units would stay alike.
+    /// A flow close to the law on [s_min, T] that is uniform on its scale. The shifts get a small
+    /// random part, without which all units would stay alike.
     pub fn new(config: FlowConfig, s_min: f64, t_end: f64, seed: u64) -> Result<Self, TimeError> {
         LogUniform::new(s_min, t_end)?;
         let setting = |name, value, expected| Err(TimeError::Setting { name, value, expected });
@@ -86,7 +99,7 @@ impl SigmoidalFlow {
             layer[..j].fill(inverse_softplus(1.0));
             layer[j..2 * j].fill_with(|| 0.1 * stream.normal());
         }
-        Ok(Self { config, s_min, t_end, span: (t_end / s_min).ln(), params })
+        Ok(Self { config, s_min, t_end, log_span: (t_end / s_min).ln(), params })
     }
 
     /// The shape.
@@ -133,13 +146,28 @@ impl SigmoidalFlow {
     }
 
     fn time(&self, z: f64) -> f64 {
-        (self.s_min * (self.span * sigmoid(z)).exp()).min(self.t_end)
+        let s = match self.config.scale {
+            FlowScale::Log => self.s_min * (self.log_span * sigmoid(z)).exp(),
+            FlowScale::Linear => self.s_min + (self.t_end - self.s_min) * sigmoid(z),
+        };
+        s.min(self.t_end)
+    }
+
+    /// ds/dσ at the time s.
+    fn time_by_share(&self, s: f64) -> f64 {
+        match self.config.scale {
+            FlowScale::Log => self.log_span * s,
+            FlowScale::Linear => self.t_end - self.s_min,
+        }
     }
 
     /// The logistic variable x of the time s: the inverse of the flow.
     pub fn inverse(&self, s: f64) -> f64 {
-        let below = ((s - self.s_min) / self.s_min).ln_1p();
-        let above = ((self.t_end - s) / s).ln_1p();
+        let (below, above) = (s - self.s_min, self.t_end - s);
+        let (below, above) = match self.config.scale {
+            FlowScale::Log => ((below / self.s_min).ln_1p(), (above / s).ln_1p()),
+            FlowScale::Linear => (below, above),
+        };
         // Beyond ±700 e^z leaves the doubles; the flow's tails are exponentials of x anyway.
         let z = (below.max(f64::MIN_POSITIVE).ln() - above.max(f64::MIN_POSITIVE).ln())
             .clamp(-700.0, 700.0);
@@ -179,14 +207,14 @@ impl SigmoidalFlow {
     /// ln of the flow's own density at its point x, the time s.
     fn log_flow(&self, s: f64, x: f64, pass: &Pass) -> f64 {
         let logistic = |t: f64| log_sigmoid(t) + log_sigmoid(-t);
-        logistic(x) - pass.log_slope - logistic(pass.z) - (self.span * s).ln()
+        logistic(x) - pass.log_slope - logistic(pass.z) - self.time_by_share(s).ln()
     }
 
     /// ln q(s) and the flow's share of q(s).
     fn mix(&self, s: f64, log_flow: f64) -> (f64, f64) {
         let half = 0.5 * self.config.floor;
         let flat = half / (self.t_end - self.s_min);
-        let log_flat = half / (s * self.span);
+        let log_flat = half / (s * self.log_span);
         let flow = (1.0 - self.config.floor) * log_flow.exp();
         let q = flow + flat + log_flat;
         (q.ln(), flow / q)
@@ -201,7 +229,7 @@ impl SigmoidalFlow {
             let s = if u <= half {
                 s_min + u / half * (t_end - s_min)
             } else {
-                s_min * ((u - half) / half * self.span).exp()
+                s_min * ((u - half) / half * self.log_span).exp()
             };
             let s = s.clamp(s_min, t_end);
             return Draw { s, log_q: self.log_density(s), x: None };
@@ -241,11 +269,15 @@ impl SigmoidalFlow {
         let pass = self.pass(x);
         let share = self.mix(draw.s, self.log_flow(draw.s, x, &pass)).1;
         let half = 0.5 * self.config.floor;
-        let log_share = half / (draw.s * self.span) / draw.log_q.exp();
-        let log_s_by_z = self.span * sigmoid(pass.z) * sigmoid(-pass.z);
-        // ln q_flow moves by −Λ − ln σ(z)σ(−z) − ln s, ln of the log-uniform density by −ln s.
-        let moved = share * (1.0 - 2.0 * sigmoid(pass.z)) + (share + log_share) * log_s_by_z;
-        let z_bar = weight * (log_loss_slope * draw.s * log_s_by_z + moved);
+        let log_share = half / (draw.s * self.log_span) / draw.log_q.exp();
+        let s_by_z = self.time_by_share(draw.s) * sigmoid(pass.z) * sigmoid(-pass.z);
+        // ln q_flow moves by −Λ − ln σ(z)σ(−z) − ln ds/dσ, ln of the log-uniform density by −ln s.
+        let by_log_s = match self.config.scale {
+            FlowScale::Log => share + log_share,
+            FlowScale::Linear => log_share,
+        };
+        let moved = share * (1.0 - 2.0 * sigmoid(pass.z)) + by_log_s * s_by_z / draw.s;
+        let z_bar = weight * (log_loss_slope * s_by_z + moved);
         self.reverse(&pass, z_bar, weight * share, grad);
     }
 

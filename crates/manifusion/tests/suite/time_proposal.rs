@@ -3,7 +3,8 @@
 use manifusion::optim::{Adam, AdamConfig};
 use manifusion::rng::Streams;
 use manifusion::time::{
-    Draw, FlowConfig, LinearSchedule, LogUniform, Proposal, SigmoidalFlow, TimeError, Uniform,
+    Draw, FlowConfig, FlowScale, LinearSchedule, LogUniform, Proposal, SigmoidalFlow, TimeError,
+    Uniform,
 };
 
 const S_MIN: f64 = 1e-5;
@@ -35,9 +36,11 @@ fn integrate(f: impl Fn(f64) -> f64) -> f64 {
     side(1e-17, &|offset| S_MIN + offset) + side(1e-12, &|offset| T_END - offset)
 }
 
+const SCALES: [FlowScale; 2] = [FlowScale::Log, FlowScale::Linear];
+
 /// A flow away from its start, so that nothing is checked only where it is trivial.
-fn bent(seed: u64, floor: f64) -> SigmoidalFlow {
-    let config = FlowConfig { layers: 2, units: 6, floor };
+fn bent(seed: u64, floor: f64, scale: FlowScale) -> SigmoidalFlow {
+    let config = FlowConfig { layers: 2, units: 6, floor, scale };
     let mut flow = SigmoidalFlow::new(config, S_MIN, T_END, seed).unwrap();
     let mut stream = Streams::new(seed, "test/bent").stream(0, 0);
     flow.params_mut().iter_mut().for_each(|p| *p += 0.5 * stream.normal());
@@ -46,11 +49,11 @@ fn bent(seed: u64, floor: f64) -> SigmoidalFlow {
 
 #[test]
 fn densities_integrate_to_one() {
-    for seed in 0..3 {
+    for (seed, scale) in (0..3).flat_map(|seed| SCALES.map(|scale| (seed, scale))) {
         for floor in [0.0, 0.05] {
-            let flow = bent(seed, floor);
+            let flow = bent(seed, floor, scale);
             let total = integrate(|s| flow.log_density(s).exp());
-            assert!((total - 1.0).abs() < 1e-6, "seed {seed}, floor {floor}: {total}");
+            assert!((total - 1.0).abs() < 1e-6, "{scale:?}, {seed}, floor {floor}: {total}");
         }
     }
     let log_uniform = LogUniform::new(S_MIN, T_END).unwrap();
@@ -62,13 +65,17 @@ fn densities_integrate_to_one() {
 
 #[test]
 fn inverse_undoes_forward() {
-    for seed in 0..4 {
-        let flow = bent(seed, 0.05);
+    for (seed, scale) in (0..4).flat_map(|seed| SCALES.map(|scale| (seed, scale))) {
+        let flow = bent(seed, 0.05, scale);
         for i in -60..=60 {
             let x = f64::from(i) * 0.25;
             let s = flow.forward(x);
             // Where s has run into an end of the interval, x is no longer in it.
-            if (s / S_MIN).ln() < 1e-9 || (T_END / s).ln() < 1e-9 {
+            let left = match scale {
+                FlowScale::Log => (s / S_MIN).ln().min((T_END / s).ln()),
+                FlowScale::Linear => 1e3 * (s - S_MIN).min(T_END - s),
+            };
+            if left < 1e-9 {
                 continue;
             }
             assert!((flow.forward(flow.inverse(s)) - s).abs() <= 1e-13 * s, "{x}");
@@ -80,7 +87,11 @@ fn inverse_undoes_forward() {
 
 #[test]
 fn draws_follow_the_density() {
-    let flow = bent(1, 0.1);
+    SCALES.into_iter().for_each(draws_of);
+}
+
+fn draws_of(scale: FlowScale) {
+    let flow = bent(1, 0.1, scale);
     let (n, bins) = (50_000, 12);
     let mut counts = vec![0.0; bins];
     let streams = Streams::new(3, "test/draws");
@@ -105,8 +116,8 @@ fn draws_follow_the_density() {
 #[test]
 fn gradients_are_derivatives() {
     let h = 1e-6;
-    for floor in [0.0, 0.2] {
-        let flow = bent(2, floor);
+    for (floor, scale) in [0.0, 0.2].into_iter().flat_map(|f| SCALES.map(|scale| (f, scale))) {
+        let flow = bent(2, floor, scale);
         for s in [2e-5, 1e-3, 0.4, 5.5] {
             let mut grad = vec![0.0; flow.params().len()];
             flow.add_score(s, 1.5, &mut grad);
@@ -128,8 +139,8 @@ fn gradients_are_derivatives() {
 fn pathwise_gradients_are_derivatives() {
     let h = 1e-6;
     let log_loss = |s: f64| (1.0 + 1.0 / s).ln();
-    for floor in [0.0, 0.2] {
-        let flow = bent(3, floor);
+    for (floor, scale) in [0.0, 0.2].into_iter().flat_map(|f| SCALES.map(|scale| (f, scale))) {
+        let flow = bent(3, floor, scale);
         for u in [0.05, 0.15, 0.3, 0.6, 0.95] {
             let draw = flow.draw(u);
             let slope = -1.0 / (draw.s * draw.s) / (1.0 + 1.0 / draw.s);
@@ -151,8 +162,8 @@ fn pathwise_gradients_are_derivatives() {
 }
 
 /// Learns the integrand ℓ(s) = sᵖ; the flow's E[I²] at the start and at the end.
-fn learn(power: i32, pathwise: bool, floor: f64) -> (f64, f64) {
-    let config = FlowConfig { layers: 2, units: 8, floor };
+fn learn(power: i32, pathwise: bool, floor: f64, scale: FlowScale) -> (f64, f64) {
+    let config = FlowConfig { layers: 2, units: 8, floor, scale };
     let mut flow = SigmoidalFlow::new(config, S_MIN, T_END, 1).unwrap();
     let second_moment =
         |flow: &SigmoidalFlow| integrate(|s| s.powi(2 * power) / flow.log_density(s).exp());
@@ -194,7 +205,7 @@ fn learning_brings_the_variance_to_its_optimum() {
         };
         let optimum = integral(power).powi(2);
         let log_uniform = (T_END / S_MIN).ln() * integral(2 * power + 1);
-        let (start, end) = learn(power, pathwise, floor);
+        let (start, end) = learn(power, pathwise, floor, FlowScale::Log);
         println!(
             "s^{power}, {pathwise}: {start:.4e} to {end:.4e}; {log_uniform:.4e}, {optimum:.4e}"
         );
@@ -204,12 +215,28 @@ fn learning_brings_the_variance_to_its_optimum() {
     }
 }
 
+/// The integrand ℓ(s) = 1/s: uniform gives E[I²] = T/s_min, the optimum is (ln T/s_min)².
+#[test]
+fn a_flow_on_the_papers_scale_comes_from_uniform_times() {
+    let uniform = (T_END - S_MIN) * (1.0 / S_MIN - 1.0 / T_END);
+    let optimum = (T_END / S_MIN).ln().powi(2);
+    // Without a floor the flow starts as the uniform law; half of a floor is log-uniform, already
+    // far better. The pathwise gradient needs it: it grows with 1/q.
+    for (pathwise, floor, least_start) in
+        [(false, 0.0, uniform), (false, 0.05, 3e3), (true, 0.05, 3e3)]
+    {
+        let (start, end) = learn(-1, pathwise, floor, FlowScale::Linear);
+        assert!(start > least_start, "the start is too good: {start}");
+        assert!(100.0 * end < uniform && end < 1.2 * optimum, "{pathwise}: {end}, {optimum}");
+    }
+}
+
 /// Where the log-uniform law is the best one, the flow starts there and stays.
 #[test]
 fn a_flow_at_its_optimum_stays_there() {
     let optimum = (T_END / S_MIN).ln().powi(2);
     for pathwise in [false, true] {
-        let (start, end) = learn(-1, pathwise, 0.05);
+        let (start, end) = learn(-1, pathwise, 0.05, FlowScale::Log);
         assert!(start < 1.05 * optimum && end < 1.05 * optimum, "{start}, {end}, {optimum}");
     }
 }

@@ -100,6 +100,7 @@ macro_rules! time_variance {
                 "net.depth=3",
                 "train.batch=512",
                 "train.times_every=10",
+                "train.times_scale=log",
                 "model.s_min=1e-4",
                 $($setting),*
             ],

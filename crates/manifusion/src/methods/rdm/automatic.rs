@@ -3,7 +3,7 @@
 
 use super::settings::{
     Divergence, Loss, ModelChoices, ModelSettings, Noise, Rdm, RdmSettings, TimeProposal,
-    TimesGradient, TrainChoices, TrainSettings,
+    TimesGradient, TimesScale, TrainChoices, TrainSettings,
 };
 use crate::heat_kernel::TransitionKernel;
 use crate::manifold::{Family, Manifold};
@@ -44,6 +44,7 @@ fn paper(manifold: &dyn Manifold) -> Rdm {
             smoothing: Some(0.0),
             stretch: Some(0.0),
             times: Some(TimeProposal::Learned),
+            times_scale: Some(TimesScale::Linear),
             optimiser: Some(Optimiser::Adam),
             rate: Some(rate),
             decay: Some(decay),
@@ -180,6 +181,7 @@ pub(super) fn resolve(
         times_every: train.times_every.unwrap_or(500),
         times_rate: train.times_rate.unwrap_or(0.01),
         times_gradient: train.times_gradient.unwrap_or(TimesGradient::Unbiased),
+        times_scale: train.times_scale.unwrap_or(TimesScale::Log),
         noise_steps: train.noise_steps.unwrap_or(0),
         batch: training.batch,
         partitions: training.partitions,

@@ -10,7 +10,7 @@ pub(super) use automatic::forgetting_rate;
 pub use super::network::{NetChoices, NetSettings, Preset};
 pub use settings::{
     Divergence, Loss, ModelChoices, ModelSettings, Noise, Rdm, RdmSettings, TimeProposal,
-    TimesGradient, TrainChoices, TrainSettings,
+    TimesGradient, TimesScale, TrainChoices, TrainSettings,
 };
 
 use super::network::{FittedInChart, FittedNetwork, NetworkMethod, PRESET, Recipe, RecipeRun};
@@ -23,6 +23,7 @@ use crate::manifold::{Chart, Manifold, NormalCoordinates};
 use crate::mixture::ParzenMixture;
 use crate::nn::Mlp;
 use crate::path::PathChoice;
+use crate::time::{FlowConfig, FlowScale};
 use crate::train::{
     Bound, FlowGradient, LearnedTimes, ModelParts, SmoothingTimes, Stretch, TimeSampling,
     TrainConfig, Trainer, Weighting,
@@ -210,13 +211,19 @@ impl RdmSettings {
             Divergence::Intrinsic => Estimator::Intrinsic,
         };
         let learned = LearnedTimes {
+            flow: FlowConfig {
+                scale: match train.times_scale {
+                    TimesScale::Log => FlowScale::Log,
+                    TimesScale::Linear => FlowScale::Linear,
+                },
+                ..FlowConfig::default()
+            },
             rate: train.times_rate,
             every: train.times_every,
             gradient: match train.times_gradient {
                 TimesGradient::Reparameterised => FlowGradient::Reparameterised,
                 TimesGradient::Unbiased => FlowGradient::Unbiased,
             },
-            ..LearnedTimes::default()
         };
         TrainConfig {
             net: net.config(m, s_min, t_end),

@@ -51,6 +51,16 @@ named! {
 }
 
 named! {
+    /// Scales of the learned proposal.
+    TimesScale {
+        /// From near the log-uniform law.
+        Log = "log",
+        /// From near the uniform law, as in the paper.
+        Linear = "linear",
+    }
+}
+
+named! {
     /// Gradients of the learned proposal.
     TimesGradient {
         /// Unbiased, without a derivative of the loss.
@@ -110,6 +120,8 @@ settings! {
         times_rate: f64,
         /// Gradient of a learned proposal.
         times_gradient: TimesGradient,
+        /// Scale on which a learned proposal starts near the uniform law.
+        times_scale: TimesScale,
         /// Heun steps of the noise; 0 takes exact draws where they are known.
         noise_steps: usize,
         /// Rows per step.
@@ -213,7 +225,7 @@ impl TryFrom<Rdm> for RdmSettings {
         let incomplete = |name| FitError::Incomplete { name };
         Ok(Self {
             preset: stored.preset.unwrap_or(Preset::Fast),
-            // Earlier runs do not name it.
+            // Earlier runs do not name it, nor the stretch and the scale below.
             model: ModelChoices {
                 noise: stored.model.noise.or(Some(Noise::Brownian)),
                 ..stored.model
@@ -221,9 +233,13 @@ impl TryFrom<Rdm> for RdmSettings {
             .complete()
             .map_err(incomplete)?,
             net: stored.net.complete().map_err(incomplete)?,
-            train: TrainChoices { stretch: stored.train.stretch.or(Some(0.0)), ..stored.train }
-                .complete()
-                .map_err(incomplete)?,
+            train: TrainChoices {
+                stretch: stored.train.stretch.or(Some(0.0)),
+                times_scale: stored.train.times_scale.or(Some(TimesScale::Linear)),
+                ..stored.train
+            }
+            .complete()
+            .map_err(incomplete)?,
         })
     }
 }
