@@ -21,7 +21,7 @@ pub(crate) struct Args {
     #[arg(long, required = true, value_delimiter = ',', value_parser = methods())]
     methods: Vec<String>,
     /// How many seeds, each with a split of its own [default: 3].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=10_000))]
     seeds: Option<u64>,
     /// Splits to use instead, one file per seed: columns row (from 0) and part (train, validation,
     /// test).

@@ -31,7 +31,8 @@ pub(crate) struct Args {
     /// Minutes of each training.
     #[arg(long, value_name = "M", default_value_t = 10.0, allow_negative_numbers = true)]
     budget_minutes: f64,
-    /// Seeds from 0 on, each with a split of its own; no more than a table has, 5 or 3.
+    /// Seeds from 0 on, each with a split of its own; no more than a table (5 or 3) or a figure (3)
+    /// has.
     #[arg(long, value_name = "N", default_value_t = 5)]
     seeds: u64,
     /// The folder of the data files [default: MANIFUSION_DATA, else ../shared/data].
@@ -75,7 +76,18 @@ pub(crate) fn run(args: &Args) -> Result<End> {
     let remark = |text: &str| output.remark(text);
     let mut work = Reproduction::new(&wanted, &output.watch, &remark)?;
     let mut written = Vec::new();
-    for target in targets(&args.target) {
+    let wanted_targets = targets(&args.target);
+    let ids = || wanted_targets.iter().flat_map(|target| target.sets()).map(|set| set.id);
+    if !wanted.sets.is_empty() && ids().all(|id| !wanted.sets.iter().any(|own| own == id)) {
+        let has: Vec<&str> = ids().collect();
+        let has = if has.is_empty() { String::from("none") } else { has.join(", ") };
+        bail!(
+            "--sets {}: {} has none of them; its sets: {has}",
+            wanted.sets.join(","),
+            args.target
+        );
+    }
+    for target in wanted_targets {
         if work.is_stopped() {
             break;
         }
@@ -148,7 +160,8 @@ fn make(
             if runs.is_empty() || work.is_stopped() {
                 return Ok(Vec::new());
             }
-            (settings(target, &runs)?, Some(settings_markdown(target.title, &runs)))
+            let numbers = settings_markdown(target.title, method, sets, &work.results())?;
+            (settings(target, &runs)?, Some(numbers))
         }
         Content::Figure(Figure::Projection { point }) => {
             let found = Projections::of(*point)?;

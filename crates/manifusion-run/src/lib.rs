@@ -43,7 +43,7 @@ mod training;
 pub use cite::{MANIFUSION, references};
 pub use compare::{
     COLUMNS, ColumnInfo, Comparison, Ended, Measured, MethodRow, Plan, RunResult, Standing,
-    compare, compare_run, read_results,
+    compare, compare_run, paired_difference, read_results,
 };
 pub use config::{Choices, Config, DataSettings, FORMAT, RunSettings, file_name, synthetic_name};
 pub use data::{Data, DataFile};

@@ -18,7 +18,7 @@ use manifusion::watch::Watch;
 
 pub use plan::Plan;
 pub use result::{Ended, Measured, RunResult};
-pub use table::{COLUMNS, ColumnInfo, Comparison, MethodRow, Standing};
+pub use table::{COLUMNS, ColumnInfo, Comparison, MethodRow, Standing, paired_difference};
 
 use crate::error::RunError;
 use crate::folder::{RunDir, io_error};
@@ -175,10 +175,10 @@ impl Workers<'_> {
             return Ok(());
         }
         let threads = rayon::current_num_threads();
-        let jobs = self.plan.jobs.unwrap_or(threads).clamp(1, open.len());
+        let jobs = self.plan.jobs.unwrap_or_else(|| threads.min(self.total)).max(1);
         let count = (threads / jobs).max(1);
         let mut pools = Vec::new();
-        for _ in 0..jobs {
+        for _ in 0..jobs.min(open.len()) {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(count).build();
             pools.push(pool.map_err(|e| RunError::Threads { count, problem: e.to_string() })?);
         }

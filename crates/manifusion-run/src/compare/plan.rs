@@ -29,8 +29,9 @@ pub struct Plan {
     pub seeds: Vec<u64>,
     /// A file of rows and parts for each of the seeds; none for splits that the seeds decide.
     pub splits: Vec<PathBuf>,
-    /// Runs side by side, which share the threads; by default one per thread, as far as there are
-    /// runs.
+    /// Runs side by side; by default one per thread, as far as there are runs. Each has its share
+    /// of the threads, also where fewer are left to be made: a budget of time is then worth the
+    /// same for all.
     pub jobs: Option<usize>,
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use manifusion::stats::mean;
+use manifusion::stats::{Mean, mean};
 use manifusion_io::{Column, FileFormat, table_to_bytes};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
@@ -415,7 +415,6 @@ impl<'a> OfMethod<'a> {
             _ => Standing::Worse,
         };
         let count = nlls.len() as f64;
-        let squares = self.mean(|run| run.evaluation.mass_se.map(|se| se * se));
         MethodRow {
             standing,
             seeds: nlls.len(),
@@ -433,11 +432,31 @@ impl<'a> OfMethod<'a> {
                 .mean(|run| run.parameters.map(|count| count as f64))
                 .map(|mean| mean.round() as usize),
             mass: self.mean(|run| run.evaluation.mass),
-            // The errors of separate estimates are independent.
-            mass_se: squares.map(|mean_square| (mean_square / count).sqrt()),
+            // Masses of all seeds are estimated with the same draws of the prior, so that their
+            // errors do not average out.
+            mass_se: self.mean(|run| run.evaluation.mass_se),
             ..row
         }
     }
+}
+
+/// The NLL of a method minus that of another one, from the results of each: the mean over the seeds
+/// that both have, with its standard error; none without such a seed. An error if they were judged
+/// on different splits of a seed.
+pub fn paired_difference(own: &[RunResult], other: &[RunResult]) -> Result<Option<Mean>, RunError> {
+    fn of(results: &[RunResult], seed: u64) -> Option<&Measured> {
+        results.iter().find_map(|result| match &result.ended {
+            Ended::Measured(measured) if result.seed == seed => Some(&**measured),
+            _ => None,
+        })
+    }
+    let seeds: Vec<u64> = own.iter().map(|result| result.seed).collect();
+    check_splits(&[own, other].concat(), &seeds)?;
+    let runs = |results| seeds.iter().map(|seed| of(results, *seed)).collect::<Vec<_>>();
+    let (own, other) = (runs(own), runs(other));
+    let n = own.iter().zip(&other).filter(|(own, other)| own.is_some() && other.is_some()).count();
+    let (value, se) = difference(&own, &other);
+    Ok(value.map(|value| Mean { value, se: se.unwrap_or(f64::NAN), n }))
 }
 
 /// The mean over seeds of NLL minus the other's NLL, on the seeds that both have, and its standard

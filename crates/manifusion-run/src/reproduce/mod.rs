@@ -40,8 +40,12 @@ const RESULTS: &str = "results";
 /// The folder of the runs.
 const RUNS: &str = "runs";
 
-/// Seeds of a measurement of variances, at most.
-const VARIANCE_SEEDS: u64 = 3;
+/// What runs with our settings and with the paper's are called.
+const OURS: &str = "ours";
+const PAPERS: &str = "the paper's";
+
+/// Seeds of a figure with numbers, at most.
+const FIGURE_SEEDS: u64 = 3;
 
 /// What is asked for.
 #[derive(Clone, Debug)]
@@ -131,6 +135,11 @@ impl<'a> Reproduction<'a> {
         Ok(Self { wanted, watch, remark, left_out: Vec::new() })
     }
 
+    /// The folder of what came of the runs, from which tables are made.
+    pub fn results(&self) -> PathBuf {
+        self.wanted.out.join(RESULTS)
+    }
+
     /// Whether the work was stopped; what is done is kept, and the same call goes on.
     pub fn is_stopped(&self) -> bool {
         self.watch.is_stopped()
@@ -160,7 +169,7 @@ impl<'a> Reproduction<'a> {
                 }
             }
         }
-        let text = table_markdown(table, &self.wanted.out.join(RESULTS))?;
+        let text = table_markdown(table, &self.results())?;
         RunDir::other(&self.wanted.out).write(&format!("{}.md", target.name), text.as_bytes())?;
         Ok(text)
     }
@@ -181,7 +190,7 @@ impl<'a> Reproduction<'a> {
                 continue;
             };
             let run = crate::compare::run_folder(&folder, method, 0);
-            if run.join("model.safetensors").is_file() {
+            if opened(&run)?.is_some_and(|stored| stored.is_finished()) {
                 panels.push(PanelRun { title: set.title.to_owned(), folder: run });
             } else if !self.is_stopped() {
                 self.leave_out(format!("{}: {method} has no model", set.id));
@@ -190,14 +199,15 @@ impl<'a> Reproduction<'a> {
         Ok(panels)
     }
 
-    /// Runs of one method that differ in a setting, with the first seed's in its folder.
+    /// Runs of one method that differ in a setting, three seeds at most, with the first seed's in
+    /// its folder.
     pub fn variant_runs(
         &mut self,
         set: &'static Set,
         method: &str,
         variants: &'static [Variant],
     ) -> Result<Vec<VariantRun>, RunError> {
-        let seeds: Vec<u64> = (0..self.wanted.seeds).collect();
+        let seeds: Vec<u64> = (0..self.wanted.seeds.min(FIGURE_SEEDS)).collect();
         let mut found = Vec::new();
         for variant in variants {
             found.extend(self.variant_run(set, method, variant, variant.title, &seeds)?);
@@ -214,9 +224,9 @@ impl<'a> Reproduction<'a> {
     ) -> Result<Vec<(&'static Set, [VariantRun; 2])>, RunError> {
         let mut found = Vec::new();
         for BothSettings { set, ours, paper } in sets {
-            let ours = self.variant_run(set, method, ours, "ours", &[0])?;
+            let ours = self.variant_run(set, method, ours, OURS, &[0])?;
             let Some(ours) = ours else { continue };
-            let paper = self.variant_run(set, method, paper, "the paper's", &[0])?;
+            let paper = self.variant_run(set, method, paper, PAPERS, &[0])?;
             found.extend(paper.map(|paper| (*set, [ours, paper])));
         }
         Ok(found)
@@ -242,8 +252,9 @@ impl<'a> Reproduction<'a> {
         let mut results = read_results(&folder)?;
         results.retain(|result| result.method == method && seeds.contains(&result.seed));
         let comparison = Comparison::of(&results)?;
-        if comparison.methods.iter().any(|row| row.nll.is_some()) {
-            let stored = StoredRun::open(&run)?;
+        if comparison.methods.iter().any(|row| row.nll.is_some())
+            && let Some(stored) = opened(&run)?
+        {
             return Ok(Some(VariantRun { title, stored, comparison }));
         }
         if !self.is_stopped() {
@@ -260,7 +271,7 @@ impl<'a> Reproduction<'a> {
         set: &'static Set,
         variant: &Variant,
     ) -> Result<Option<Vec<TimeVariance>>, RunError> {
-        let seeds = 0..self.wanted.seeds.min(VARIANCE_SEEDS);
+        let seeds = 0..self.wanted.seeds.min(FIGURE_SEEDS);
         seeds.map(|seed| self.time_variance_of(target, set, variant, seed)).collect()
     }
 
@@ -272,11 +283,14 @@ impl<'a> Reproduction<'a> {
         variant: &Variant,
         seed: u64,
     ) -> Result<Option<TimeVariance>, RunError> {
-        let dir = RunDir::other(&self.wanted.out.join(RESULTS));
+        let dir = RunDir::other(&self.results());
         let stem = format!("{}{}-seed{seed}", target.name, variant.suffix);
         let name = format!("{stem}.json");
         let steps = self.steps(variant).unwrap_or(0);
         if let Some(found) = dir.json::<TimeVariance>(&name)? {
+            if !found.is_whole() {
+                return Err(dir.does_not_parse(&name, "curves of different lengths"));
+            }
             if found.steps.last() == Some(&steps) {
                 return Ok(Some(found));
             }
@@ -385,11 +399,12 @@ impl<'a> Reproduction<'a> {
             methods: methods.to_vec(),
             seeds: seeds.to_vec(),
             splits: Vec::new(),
-            jobs: self.wanted.jobs,
+            // Given, so that a run has the same share of the threads in a table and in a figure.
+            jobs: self.wanted.jobs.or_else(|| Some(rayon::current_num_threads())),
         };
         let remark = |text: &str| (self.remark)(&format!("{id}: {text}"));
         compare(&plan, &folder, self.watch, &remark)?;
-        let kept = self.wanted.out.join(RESULTS).join(&id);
+        let kept = self.results().join(&id);
         for result in read_results(&folder)? {
             keep(&kept, &crate::compare::run_name(&result.method, result.seed), &result)?;
         }
@@ -405,7 +420,7 @@ impl<'a> Reproduction<'a> {
         methods: &[String],
         folder: &Path,
     ) -> Result<(), RunError> {
-        let kept = self.wanted.out.join(RESULTS).join(bounds_id(set, variant));
+        let kept = self.results().join(bounds_id(set, variant));
         let wanted = bounds.methods.iter().filter(|name| methods.iter().any(|own| own == *name));
         for method in wanted {
             for seed in 0..bounds.seeds.min(self.wanted.seeds) {
@@ -415,10 +430,9 @@ impl<'a> Reproduction<'a> {
                     if kept.join(format!("{name}.json")).is_file() || self.watch.is_stopped() {
                         continue;
                     }
-                    let stored = StoredRun::open(&run)?;
-                    if !stored.is_finished() {
+                    let Some(stored) = opened(&run)?.filter(StoredRun::is_finished) else {
                         continue;
-                    }
+                    };
                     let options = EvaluationOptions {
                         bound_points: bounds.points,
                         kelbo_paths: paths,
@@ -434,6 +448,15 @@ impl<'a> Reproduction<'a> {
             }
         }
         Ok(())
+    }
+}
+
+/// A run; none where the method failed before it had a folder.
+fn opened(run: &Path) -> Result<Option<StoredRun>, RunError> {
+    match StoredRun::open(run) {
+        Ok(stored) => Ok(Some(stored)),
+        Err(RunError::Absent { .. } | RunError::NoRun { .. }) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

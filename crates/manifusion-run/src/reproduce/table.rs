@@ -7,10 +7,12 @@ use std::path::Path;
 use manifusion::evaluation::Evaluation;
 use manifusion::stats::{Mean, mean};
 
-use super::kinds::{Block, Number, Set, Table, Variant};
+use super::kinds::{Block, BothSettings, Number, Set, Table, Variant};
 use super::variance::LEARNED;
 use super::{TimeVariance, VarianceCurve, VariantRun, bounds_id, bounds_name};
-use crate::compare::{Comparison, MethodRow, Standing, results_in};
+use crate::compare::{
+    Comparison, Ended, MethodRow, RunResult, Standing, paired_difference, results_in,
+};
 use crate::error::RunError;
 use crate::folder::RunDir;
 
@@ -41,12 +43,14 @@ pub fn table_markdown(table: &Table, results: &Path) -> Result<String, RunError>
 
 /// What the results of a set say; none without any.
 fn comparison(set: &Set, block: &Block, results: &Path) -> Result<Option<Comparison>, RunError> {
-    let folder = results.join(format!("{}{}", set.id, block.variant.suffix));
-    if !folder.is_dir() {
-        return Ok(None);
-    }
-    let found = results_in(&folder)?;
+    let found = results_of(set, block.variant, results)?;
     Ok(if found.is_empty() { None } else { Some(Comparison::of(&found)?) })
+}
+
+/// The results of a set for one way to run it.
+fn results_of(set: &Set, variant: &Variant, results: &Path) -> Result<Vec<RunResult>, RunError> {
+    let folder = results.join(format!("{}{}", set.id, variant.suffix));
+    if folder.is_dir() { results_in(&folder) } else { Ok(Vec::new()) }
 }
 
 fn line(cells: impl IntoIterator<Item = String>) -> String {
@@ -62,13 +66,8 @@ fn block_markdown(table: &Table, block: &Block, compared: &[Option<Comparison>])
     }
     let heads = table.sets.iter().map(|set| set.id.to_owned());
     let words = |texts: [&str; 2]| texts.map(str::to_owned);
-    text += &line(
-        words(["method", ""])
-            .into_iter()
-            .take(1)
-            .chain(heads)
-            .chain(words(["likelihood", "source"])),
-    );
+    let first = [String::from("method")].into_iter();
+    text += &line(first.chain(heads).chain(words(["likelihood", "source"])));
     let sides = table.sets.iter().map(|_| String::from("---:"));
     text += &line([String::from("---")].into_iter().chain(sides).chain(words(["---", "---"])));
     let mut methods: Vec<&str> = Vec::new();
@@ -133,9 +132,9 @@ fn block_markdown(table: &Table, block: &Block, compared: &[Option<Comparison>])
 /// Bounds beside the exact values on the same points.
 fn bounds_markdown(table: &Table, block: &Block, results: &Path) -> Result<String, RunError> {
     let mut rows = String::new();
+    let Some(bounds) = &block.bounds else { return Ok(rows) };
     for set in table.sets {
         let dir = RunDir::other(&results.join(bounds_id(set, block.variant)));
-        let Some(bounds) = &block.bounds else { break };
         for method in bounds.methods {
             for seed in 0..bounds.seeds {
                 for paths in bounds.paths_of(set, seed) {
@@ -157,6 +156,7 @@ fn bounds_markdown(table: &Table, block: &Block, results: &Path) -> Result<Strin
         "K",
         "exact (ODE)",
         "KELBO",
+        "− exact",
         "with doubled steps",
         "ELBO",
     ];
@@ -170,10 +170,8 @@ fn bounds_markdown(table: &Table, block: &Block, results: &Path) -> Result<Strin
 }
 
 fn bounds_row(set: &Set, found: &Evaluation) -> String {
-    let with = |value: Option<f64>, se: Option<f64>| match (value, se) {
-        (Some(value), Some(se)) => format!("{} ± {se:.3}", three(value)),
-        (Some(value), None) => three(value),
-        _ => nothing(),
+    let with = |value: Option<f64>, se: Option<f64>| {
+        with_error(value.map(|value| Mean { value, se: se.unwrap_or(f64::NAN), n: found.n }))
     };
     line([
         set.id.to_owned(),
@@ -183,6 +181,7 @@ fn bounds_row(set: &Set, found: &Evaluation) -> String {
         found.kelbo_k.map_or_else(nothing, |k| k.to_string()),
         with(found.nll_on_bound_points, None),
         with(found.kelbo_nll, found.kelbo_nll_se),
+        with(found.kelbo_gap(), found.kelbo_gap_se),
         with(found.kelbo_nll_doubled_steps, None),
         with(found.elbo_nll, found.elbo_nll_se),
     ])
@@ -238,24 +237,55 @@ fn average(values: impl Iterator<Item = f64>) -> Option<Mean> {
     (!values.is_empty()).then(|| mean(&values))
 }
 
-/// Runs with our settings and with the paper's, as Markdown.
-pub fn settings_markdown(title: &str, runs: &[(&Set, [VariantRun; 2])]) -> String {
+/// Runs of a method with our settings and with the paper's, as Markdown, from a folder that has one
+/// folder of results for each set and way to run it. Sets without both are left out.
+pub fn settings_markdown(
+    title: &str,
+    method: &str,
+    sets: &[BothSettings],
+    results: &Path,
+) -> Result<String, RunError> {
     let mut text = format!("# {title}\n\n");
-    text +=
-        "Test negative log-likelihood in nats per point of seed 0, and seconds of training.\n\n";
-    let heads =
-        ["set", "our settings", "the paper's settings", "training (s), ours", "the paper's"];
+    text += "Test negative log-likelihood in nats per point of seed 0, the paired difference with \
+             its standard error over the test points, and seconds of training.\n\n";
+    let heads = [
+        "set",
+        "our settings",
+        "the paper's settings",
+        "− ours",
+        "training (s), ours",
+        "the paper's",
+    ];
     text += &line(heads.map(str::to_owned));
     text += &line(heads.map(|_| String::from("---:")));
-    for (set, both) in runs {
-        let rows = both.each_ref().map(|run| run.comparison.methods.first());
-        let nll = rows.map(|row| row.and_then(|row| row.nll).map_or_else(nothing, three));
-        let seconds = rows.map(|row| {
-            row.and_then(|row| row.train_seconds).map_or_else(nothing, |s| format!("{s:.0}"))
-        });
-        text += &line([set.id.to_owned()].into_iter().chain(nll).chain(seconds));
+    for BothSettings { set, ours, paper } in sets {
+        let of = |variant| -> Result<Vec<RunResult>, RunError> {
+            let mut found = results_of(set, variant, results)?;
+            found.retain(|result| result.method == method && result.seed == 0);
+            Ok(found)
+        };
+        let (ours, paper) = (of(ours)?, of(paper)?);
+        let ([our_run], [paper_run]) = (&ours[..], &paper[..]) else { continue };
+        let nll = |run: &RunResult| match &run.ended {
+            Ended::Measured(run) => finite(run.evaluation.nll),
+            Ended::Failed(_) => String::from("failed"),
+        };
+        let seconds = |run: &RunResult| match &run.ended {
+            Ended::Measured(run) => {
+                run.evaluation.train_seconds.map_or_else(nothing, |s| format!("{s:.0}"))
+            }
+            Ended::Failed(_) => nothing(),
+        };
+        text += &line([
+            set.id.to_owned(),
+            nll(our_run),
+            nll(paper_run),
+            with_error(paired_difference(&paper, &ours)?),
+            seconds(our_run),
+            seconds(paper_run),
+        ]);
     }
-    text
+    Ok(text)
 }
 
 /// Variances of several losses, each with one measurement for every seed, as Markdown.
@@ -343,6 +373,11 @@ fn nothing() -> String {
     String::from("–")
 }
 
+/// An NLL, which is infinite for a density of zero.
+fn finite(nll: f64) -> String {
+    if nll.is_finite() { three(nll) } else { String::from("∞") }
+}
+
 /// Three decimals and a minus sign.
 fn three(value: f64) -> String {
     format!("{value:.3}").replace('-', "−")
@@ -350,7 +385,7 @@ fn three(value: f64) -> String {
 
 fn cell(row: &MethodRow) -> String {
     let Some(nll) = row.nll else { return String::from("failed") };
-    let value = if nll.is_finite() { three(nll) } else { String::from("∞") };
+    let value = finite(nll);
     let value = match row.standing {
         Standing::Best | Standing::Better | Standing::Tie => format!("**{value}**"),
         Standing::Worse | Standing::Failed => value,

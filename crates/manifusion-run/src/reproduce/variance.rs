@@ -70,6 +70,17 @@ pub struct TimeVariance {
     pub batch: usize,
 }
 
+impl TimeVariance {
+    /// Whether every curve has a value for every step, as a file that was written here has.
+    pub(super) fn is_whole(&self) -> bool {
+        let curves = self.variances.iter().chain(&self.losses);
+        self.variances.len() == PROPOSALS.len() + 1
+            && self.losses.len() == PROPOSALS.len()
+            && self.test_nll.len() == PROPOSALS.len()
+            && curves.into_iter().all(|curve| curve.values.len() == self.steps.len())
+    }
+}
+
 /// How much is measured.
 #[derive(Clone, Copy, Debug)]
 pub struct Extent {
@@ -221,9 +232,10 @@ fn read_kept(
     let name = path.display().to_string();
     let damaged = |source| FitError::File { name: name.clone(), source };
     let files = unpack_files(&bytes).map_err(damaged)?;
-    let Some((text, networks)) = files.split_first() else { return Ok(None) };
+    let (text, networks) = files.split_at(files.len().min(1));
+    let text = text.concat();
     let Kept { steps, found } =
-        serde_json::from_slice(text).map_err(|e| RunError::Settings(format!("{name}: {e}")))?;
+        serde_json::from_slice(&text).map_err(|e| RunError::Settings(format!("{name}: {e}")))?;
     let (before, now) = (
         format!("{steps} with {} paths at {} nodes", found.paths, found.nodes),
         format!("{} with {} paths at {} nodes", extent.steps, extent.paths, extent.nodes),
@@ -231,6 +243,10 @@ fn read_kept(
     if before != now {
         let (path, key) = (path.to_owned(), String::from("steps"));
         return Err(RunError::OtherPlan { path, key, before, now });
+    }
+    if networks.len() != trainers.len() {
+        let (found, expected) = (networks.len(), trainers.len());
+        return Err(RunError::Settings(format!("{name}: {found} networks, not {expected}")));
     }
     for (trainer, network) in trainers.iter_mut().zip(networks) {
         let checkpoint = Checkpoint::from_bytes(network).map_err(damaged)?;

@@ -78,7 +78,7 @@ fn a_table_has_the_numbers_of_single_runs() {
     // By hand: the same runs, each alone.
     let mut log_p = Vec::new();
     for method in methods {
-        let (mut nlls, mut masses, mut squares, mut of_seeds) = (vec![], vec![], vec![], vec![]);
+        let (mut nlls, mut masses, mut errors, mut of_seeds) = (vec![], vec![], vec![], vec![]);
         let mut parameters = 0;
         for seed in 0..2 {
             let out = at.join(format!("{method}{seed}"));
@@ -89,7 +89,7 @@ fn a_table_has_the_numbers_of_single_runs() {
             let single = run.evaluate(SplitPart::Test, &options, 0, &Watch::default()).unwrap();
             nlls.push(single.nll);
             masses.push(single.mass.unwrap());
-            squares.push(single.mass_se.unwrap().powi(2));
+            errors.push(single.mass_se.unwrap());
             let model = run.model().unwrap();
             parameters += model.parameters().unwrap();
             let points = run.points(SplitPart::Test).unwrap();
@@ -101,7 +101,7 @@ fn a_table_has_the_numbers_of_single_runs() {
         close(row.nll.unwrap(), nll);
         close(row.nll_std.unwrap(), std);
         close(row.mass.unwrap(), mean_and_std(&masses).0);
-        close(row.mass_se.unwrap(), squares.iter().sum::<f64>().sqrt() / 2.0);
+        close(row.mass_se.unwrap(), mean_and_std(&errors).0);
         assert_eq!(row.parameters, Some((parameters as f64 / 2.0).round() as usize));
         let times = [row.train_seconds, row.sample_seconds, row.score_seconds];
         assert!(times.iter().all(|seconds| seconds.unwrap() > 0.0), "{row:?}");

@@ -7,12 +7,13 @@ use std::sync::Mutex;
 
 use manifusion::manifold::parse;
 use manifusion::methods::method;
+use manifusion::stats::mean;
 use manifusion::watch::Watch;
-use manifusion_run::Config;
 use manifusion_run::reproduce::{
     Content, Figure, Methods, Origin, Reproduction, Set, TARGETS, Table, Target, Wanted,
-    data_folder, table_markdown, targets,
+    data_folder, settings_markdown, table_markdown, targets,
 };
+use manifusion_run::{Config, Ended, RunResult};
 
 use crate::root;
 
@@ -87,6 +88,7 @@ fn configurations_are_understood() {
                 let steps = if set.manifold.starts_with("torus") { 1000 } else { 100 };
                 assert_eq!(choices.section["preset"], "paper", "{path:?}");
                 assert_eq!(choices.section["train"]["noise_steps"], steps, "{path:?}");
+                assert_eq!(choices.section["train"]["times_scale"], "linear", "{path:?}");
                 assert_eq!(choices.evaluate.kelbo_paths, 100, "{path:?}");
             }
             read += 1;
@@ -237,4 +239,41 @@ fn settings_of_the_catalogue_are_those_of_the_files() {
         }
     }
     assert!(compared >= 30, "{compared}");
+}
+
+/// Whichever settings are the better ones, the difference is the paper's NLL less ours.
+#[test]
+fn settings_are_compared_from_their_results() {
+    let target = targets("settings")[0];
+    let Content::Figure(Figure::Settings { method, sets }) = &target.content else {
+        panic!("{}", target.name)
+    };
+    let result = |name: &str| {
+        let path = root().join(format!("results/flood/{name}-seed0.json"));
+        let mut result: RunResult =
+            serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+        result.method = String::from(*method);
+        let Ended::Measured(found) = &result.ended else { panic!("{name} failed") };
+        (found.log_density.clone(), result)
+    };
+    let cells = |ours: &RunResult, paper: &RunResult| -> Vec<String> {
+        let folder = tempfile::tempdir().unwrap();
+        for (id, result) in [("flood", ours), ("flood-paper", paper)] {
+            let kept = folder.path().join(id);
+            std::fs::create_dir(&kept).unwrap();
+            let text = serde_json::to_string(result).unwrap();
+            std::fs::write(kept.join(format!("{method}-seed0.json")), text).unwrap();
+        }
+        let text = settings_markdown(target.title, method, sets, folder.path()).unwrap();
+        let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("| flood")).collect();
+        assert_eq!(rows.len(), 1, "sets without results are left out: {text}");
+        rows[0].split('|').map(|cell| cell.trim().replace('−', "-")).collect()
+    };
+    let ((log_p, ours), (log_q, paper)) = (result("rdm"), result("vmf"));
+    let differences: Vec<f64> = log_p.iter().zip(&log_q).map(|(p, q)| p - q).collect();
+    let found = mean(&differences);
+    let cell = |sign: f64| format!("{:.3} ± {:.3}", sign * found.value, found.se);
+    assert!(found.value > 0.1, "{found:?}");
+    assert_eq!(cells(&ours, &paper)[4], cell(1.0));
+    assert_eq!(cells(&paper, &ours)[4], cell(-1.0));
 }

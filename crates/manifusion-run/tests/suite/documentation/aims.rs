@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use manifusion::evaluation::Evaluation;
-use manifusion_run::{Comparison, RunResult};
+use manifusion::stats::{Mean, mean};
+use manifusion_run::{RunResult, paired_difference};
 
 use super::{measured, results_of, three};
 
@@ -105,7 +106,7 @@ impl Aim {
                 if nlls.is_empty() {
                     return open(aim);
                 }
-                let nll = mean(&nlls);
+                let nll = mean(&nlls).value;
                 Reached { aim, value: three(nll), seeds: nlls.len(), is_met: Some(nll <= *most) }
             }
             Below(other, by) => {
@@ -113,10 +114,10 @@ impl Aim {
                     0.0 => format!("better than `{other}`"),
                     by => format!("{by:.2} better than `{other}`"),
                 };
-                let Some((gain, se, seeds)) = gain(own, method, other) else { return open(aim) };
-                let se = se.map_or_else(String::new, |se| format!(" ± {}", three(se)));
-                let value = format!("{}{se}", three(gain));
-                Reached { aim, value, seeds, is_met: Some(gain > 0.0 && gain >= *by) }
+                let Some(gain) = gain(own, method, other) else { return open(aim) };
+                let value = format!("{} ± {}", three(gain.value), three(gain.se));
+                let is_met = Some(gain.value > 0.0 && gain.value >= *by);
+                Reached { aim, value, seeds: gain.n, is_met }
             }
             NearTruth(most) => {
                 let aim = format!("at most {most:.2} above the true density");
@@ -127,53 +128,40 @@ impl Aim {
                 if gaps.is_empty() {
                     return open(aim);
                 }
-                let gap = mean(&gaps);
+                let gap = mean(&gaps).value;
                 Reached { aim, value: three(gap), seeds: gaps.len(), is_met: Some(gap <= *most) }
             }
             Kelbo(most) => {
                 let aim = format!("KELBO (K = 100) within {most:.1} of the ODE on 50 points");
-                let found: Vec<f64> = (0..5)
+                let found: Vec<Evaluation> = (0..5)
                     .filter_map(|seed| {
                         let file = format!("{set}-bounds/{method}-seed{seed}-k100.json");
                         let text = std::fs::read_to_string(results.join(file)).ok()?;
-                        let found: Evaluation = serde_json::from_str(&text).unwrap();
-                        Some(found.kelbo_nll.unwrap() - found.nll_on_bound_points.unwrap())
+                        Some(serde_json::from_str::<Evaluation>(&text).unwrap())
                     })
                     .collect();
                 if found.is_empty() {
                     return open(aim);
                 }
-                let value: Vec<String> = found.iter().map(|gap| three(*gap)).collect();
-                let is_met = found.iter().all(|gap| gap.abs() <= *most);
+                let gap = |found: &Evaluation| found.kelbo_gap().unwrap();
+                let text = |found: &Evaluation| {
+                    let se = found.kelbo_gap_se.map(|se| format!(" ± {}", three(se)));
+                    three(gap(found)) + &se.unwrap_or_default()
+                };
+                let value: Vec<String> = found.iter().map(text).collect();
+                let is_met = found.iter().all(|found| gap(found).abs() <= *most);
                 Reached { aim, value: value.join(", "), seeds: found.len(), is_met: Some(is_met) }
             }
         }
     }
 }
 
-/// How much lower the NLL of a method is than that of another on the seeds that both have, with the
-/// standard error paired point by point, and the number of these seeds.
-fn gain(own: &[RunResult], method: &str, other: &str) -> Option<(f64, Option<f64>, usize)> {
-    let seeds =
-        |name: &str| -> Vec<u64> { measured(own, name).iter().map(|(seed, _)| *seed).collect() };
-    let mut both = seeds(method);
-    both.retain(|seed| seeds(other).contains(seed));
-    if both.is_empty() {
-        return None;
-    }
-    let is_wanted = |result: &&RunResult| {
-        [method, other].contains(&result.method.as_str()) && both.contains(&result.seed)
+/// How much lower the NLL of a method is than that of another on the seeds that both have.
+fn gain(own: &[RunResult], method: &str, other: &str) -> Option<Mean> {
+    let of = |name: &str| -> Vec<RunResult> {
+        own.iter().filter(|result| result.method == name).cloned().collect()
     };
-    let pair: Vec<RunResult> = own.iter().filter(is_wanted).cloned().collect();
-    let found = Comparison::of(&pair).unwrap();
-    // The first is the best; the other has the difference.
-    let difference = found.methods[1].difference.unwrap();
-    let gain = if found.methods[0].method == method { difference } else { -difference };
-    Some((gain, found.methods[1].difference_se, both.len()))
-}
-
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len() as f64
+    paired_difference(&of(other), &of(method)).unwrap()
 }
 
 fn two(value: f64) -> String {
