@@ -36,4 +36,5 @@ fn calls_that_make_no_sense() {
     assert!(said(&["--seed", "3"]).contains("--seeds"));
     assert!(said(&["--sets", "nowhere"]).contains("no set nowhere"));
     assert!(said(&["--budget-minutes", "0"]).contains("0 minutes"));
+    assert!(said(&["--sets", "flood"]).contains("figure7 has none of them"));
 }

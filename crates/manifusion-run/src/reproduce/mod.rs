@@ -12,6 +12,8 @@ mod table;
 pub(crate) mod variance;
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use manifusion::evaluation::EvaluationOptions;
 use manifusion::hash::sha256_hex;
@@ -85,6 +87,13 @@ pub struct Reproduction<'a> {
     remark: &'a (dyn Fn(&str) + Sync),
     /// What was left out, in sentences.
     pub left_out: Vec<String>,
+}
+
+/// Runs of a set that are to be made.
+struct Planned {
+    id: String,
+    plan: Plan,
+    folder: PathBuf,
 }
 
 /// A run whose density is drawn.
@@ -182,13 +191,9 @@ impl<'a> Reproduction<'a> {
         sets: &[&'static Set],
     ) -> Result<Vec<PanelRun>, RunError> {
         let mut panels = Vec::new();
-        for set in sets {
-            if !self.wants(set) || self.is_stopped() {
-                continue;
-            }
-            let Some(folder) = self.runs(set, variant, &[method.to_owned()], &[0])? else {
-                continue;
-            };
+        let ways: Vec<(&Set, &Variant)> = sets.iter().map(|set| (*set, variant)).collect();
+        for (set, folder) in sets.iter().zip(self.first_runs(method, &ways)?) {
+            let Some(folder) = folder else { continue };
             let run = crate::compare::run_folder(&folder, method, 0);
             if opened(&run)?.is_some_and(|stored| stored.is_finished()) {
                 panels.push(PanelRun { title: set.title.to_owned(), folder: run });
@@ -210,7 +215,18 @@ impl<'a> Reproduction<'a> {
         let seeds: Vec<u64> = (0..self.wanted.seeds.min(FIGURE_SEEDS)).collect();
         let mut found = Vec::new();
         for variant in variants {
-            found.extend(self.variant_run(set, method, variant, variant.title, &seeds)?);
+            if !self.wants(set) || self.is_stopped() {
+                continue;
+            }
+            if let Some(folder) = self.runs(set, variant, &[method.to_owned()], &seeds)? {
+                found.extend(self.variant_run(
+                    (set, variant),
+                    method,
+                    variant.title,
+                    &seeds,
+                    &folder,
+                )?);
+            }
         }
         Ok(found)
     }
@@ -222,34 +238,32 @@ impl<'a> Reproduction<'a> {
         method: &str,
         sets: &'static [BothSettings],
     ) -> Result<Vec<(&'static Set, [VariantRun; 2])>, RunError> {
+        let ways: Vec<(&Set, &Variant)> =
+            sets.iter().flat_map(|both| [(both.set, both.ours), (both.set, both.paper)]).collect();
+        let folders = self.first_runs(method, &ways)?;
         let mut found = Vec::new();
-        for BothSettings { set, ours, paper } in sets {
-            let ours = self.variant_run(set, method, ours, OURS, &[0])?;
-            let Some(ours) = ours else { continue };
-            let paper = self.variant_run(set, method, paper, PAPERS, &[0])?;
-            found.extend(paper.map(|paper| (*set, [ours, paper])));
+        for (BothSettings { set, ours, paper }, folders) in sets.iter().zip(folders.chunks(2)) {
+            let [Some(of_ours), Some(of_paper)] = folders else { continue };
+            let ours = self.variant_run((set, ours), method, OURS, &[0], of_ours)?;
+            let paper = self.variant_run((set, paper), method, PAPERS, &[0], of_paper)?;
+            if let (Some(ours), Some(paper)) = (ours, paper) {
+                found.push((*set, [ours, paper]));
+            }
         }
         Ok(found)
     }
 
-    /// Runs of one method, with the first seed's in its folder; none without the data, if they
-    /// failed, or if they are not wanted.
+    /// Runs of one method in a folder of its runs, with the first seed's; none if they failed.
     fn variant_run(
         &mut self,
-        set: &'static Set,
+        (set, variant): (&Set, &Variant),
         method: &str,
-        variant: &Variant,
         title: &'static str,
         seeds: &[u64],
+        folder: &Path,
     ) -> Result<Option<VariantRun>, RunError> {
-        if !self.wants(set) || self.is_stopped() {
-            return Ok(None);
-        }
-        let Some(folder) = self.runs(set, variant, &[method.to_owned()], seeds)? else {
-            return Ok(None);
-        };
-        let run = crate::compare::run_folder(&folder, method, 0);
-        let mut results = read_results(&folder)?;
+        let run = crate::compare::run_folder(folder, method, 0);
+        let mut results = read_results(folder)?;
         results.retain(|result| result.method == method && seeds.contains(&result.seed));
         let comparison = Comparison::of(&results)?;
         if comparison.methods.iter().any(|row| row.nll.is_some())
@@ -391,6 +405,65 @@ impl<'a> Reproduction<'a> {
         methods: &[String],
         seeds: &[u64],
     ) -> Result<Option<PathBuf>, RunError> {
+        let Some(planned) = self.planned(set, variant, methods, seeds)? else { return Ok(None) };
+        self.make(&planned, self.watch)?;
+        Ok(Some(planned.folder))
+    }
+
+    /// The same for seed 0 of one method on several sets or in several ways, side by side; none
+    /// also for sets that are not wanted.
+    fn first_runs(
+        &mut self,
+        method: &str,
+        ways: &[(&Set, &Variant)],
+    ) -> Result<Vec<Option<PathBuf>>, RunError> {
+        let mut all = Vec::new();
+        for (set, variant) in ways {
+            let is_wanted = self.wants(set) && !self.is_stopped();
+            let planned = is_wanted
+                .then(|| self.planned(set, variant, &[method.to_owned()], &[0]))
+                .transpose()?;
+            all.push(planned.flatten());
+        }
+        let wanted: Vec<&Planned> = all.iter().flatten().collect();
+        self.watch.begin("runs", wanted.len() as u64, 0);
+        let (next, error) = (AtomicUsize::new(0), Mutex::new(None));
+        let lock = || error.lock().unwrap_or_else(PoisonError::into_inner);
+        let work = || {
+            while !self.is_stopped()
+                && lock().is_none()
+                && let Some(planned) = wanted.get(next.fetch_add(1, Ordering::Relaxed))
+            {
+                match self.make(planned, &self.watch.silent()) {
+                    Ok(()) => self.watch.advance(1),
+                    Err(problem) => *lock() = Some(problem),
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..self.jobs().min(wanted.len()) {
+                scope.spawn(work);
+            }
+        });
+        if let Some(error) = lock().take() {
+            return Err(error);
+        }
+        Ok(all.into_iter().map(|planned| Some(planned?.folder)).collect())
+    }
+
+    /// Runs side by side.
+    fn jobs(&self) -> usize {
+        self.wanted.jobs.unwrap_or_else(rayon::current_num_threads)
+    }
+
+    /// Runs as they are to be made; none without the data.
+    fn planned(
+        &mut self,
+        set: &Set,
+        variant: &Variant,
+        methods: &[String],
+        seeds: &[u64],
+    ) -> Result<Option<Planned>, RunError> {
         let Some(config) = self.config(set, variant)? else { return Ok(None) };
         let id = format!("{}{}", set.id, variant.suffix);
         let folder = self.wanted.out.join(RUNS).join(&id);
@@ -400,15 +473,21 @@ impl<'a> Reproduction<'a> {
             seeds: seeds.to_vec(),
             splits: Vec::new(),
             // Given, so that a run has the same share of the threads in a table and in a figure.
-            jobs: self.wanted.jobs.or_else(|| Some(rayon::current_num_threads())),
+            jobs: Some(self.jobs()),
         };
+        Ok(Some(Planned { id, plan, folder }))
+    }
+
+    /// Makes what is missing of the runs, and keeps their results.
+    fn make(&self, planned: &Planned, watch: &Watch) -> Result<(), RunError> {
+        let Planned { id, plan, folder } = planned;
         let remark = |text: &str| (self.remark)(&format!("{id}: {text}"));
-        compare(&plan, &folder, self.watch, &remark)?;
-        let kept = self.results().join(&id);
-        for result in read_results(&folder)? {
+        compare(plan, folder, watch, &remark)?;
+        let kept = self.results().join(id);
+        for result in read_results(folder)? {
             keep(&kept, &crate::compare::run_name(&result.method, result.seed), &result)?;
         }
-        Ok(Some(folder))
+        Ok(())
     }
 
     /// Computes bounds that are missing.

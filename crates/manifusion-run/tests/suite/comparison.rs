@@ -209,6 +209,20 @@ fn runs_by_steps_do_not_depend_on_jobs() {
     same_but_for_times(&tables[0], &tables[1]);
 }
 
+/// A budget of time is worth the same for the last run as for those that had others beside them.
+#[test]
+fn a_run_has_its_share_of_the_threads_also_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut plan = plan(&["vmf"], &[0], &QUICK);
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(4).build().unwrap();
+    for (jobs, threads) in [(Some(2), 2), (Some(8), 1), (None, 4)] {
+        plan.jobs = jobs;
+        let out = folder.path().join(format!("{jobs:?}"));
+        let found = pool.install(|| compare_in(&plan, &out));
+        assert_eq!(row(&found, "vmf").threads, Some(threads), "{jobs:?}");
+    }
+}
+
 #[test]
 fn other_arguments_are_refused_and_more_methods_are_not() {
     let folder = tempfile::tempdir().unwrap();

@@ -154,16 +154,49 @@ fn wishes_that_make_no_sense_are_refused() {
     assert!(sentence.contains("no set floods") && sentence.contains("flood, fire"), "{sentence}");
 }
 
-/// A small file in place of the floods: runs, their results, the table; and nothing a second time.
-#[test]
-fn runs_are_made_once_and_tables_come_from_their_results() {
-    let folder = tempfile::tempdir().unwrap();
+/// A small file in place of a set.
+fn write_small(path: &Path) {
     let mut text = String::from("lat,lon\n");
     for i in 0..240 {
         let t = f64::from(i);
         let _ = writeln!(text, "{:.4},{:.4}", 40.0 * (0.7 * t).sin(), 90.0 * (1.3 * t).cos());
     }
-    std::fs::write(folder.path().join("flood.csv"), text).unwrap();
+    std::fs::write(path, text).unwrap();
+}
+
+/// Runs of several sets for a figure, and what has no data.
+#[test]
+fn a_figure_has_its_runs_from_several_sets() {
+    let folder = tempfile::tempdir().unwrap();
+    let names = ["flood", "fire"];
+    names.iter().for_each(|name| write_small(&folder.path().join(format!("{name}.csv"))));
+    let Content::Figure(Figure::Densities { variant, sets, .. }) = &targets("figure1")[0].content
+    else {
+        panic!("figure 1")
+    };
+    let (watch, out) = (Watch::default(), folder.path().join("out"));
+    let of = |name: &str| name.to_owned();
+    let all = vec![of("flood"), of("fire"), of("volcano")];
+    let wanted = Wanted { sets: all, ..wanted(&out, Some(folder.path())) };
+    let mut work = Reproduction::new(&wanted, &watch, &|_| {}).unwrap();
+    let runs = work.density_runs("kernel", variant, sets).unwrap();
+    // In the order of the figure.
+    let found: Vec<_> = runs.iter().map(|run| run.folder.clone()).collect();
+    let folder_of = |name: &str| out.join(format!("runs/{name}/runs/kernel-seed0"));
+    assert_eq!(found, names.map(folder_of));
+    for name in names {
+        assert!(out.join(format!("results/{name}/kernel-seed0.json")).is_file(), "{name}");
+    }
+    assert_eq!(work.left_out.len(), 1, "{:?}", work.left_out);
+    assert!(work.left_out[0].starts_with("volcano.csv is left out"), "{:?}", work.left_out);
+    assert_eq!(work.density_runs("kernel", variant, sets).unwrap(), runs);
+}
+
+/// Runs, their results, the table; and nothing a second time.
+#[test]
+fn runs_are_made_once_and_tables_come_from_their_results() {
+    let folder = tempfile::tempdir().unwrap();
+    write_small(&folder.path().join("flood.csv"));
     let (watch, out) = (Watch::default(), folder.path().join("out"));
     let wanted = wanted(&out, Some(folder.path()));
     let said = Mutex::new(Vec::new());
