@@ -154,8 +154,6 @@ pub struct Published {
 /// A table of the paper.
 #[derive(Debug)]
 pub struct Table {
-    /// Its title.
-    pub title: &'static str,
     /// The sets, one column each.
     pub sets: &'static [&'static Set],
     /// The blocks, one below the other.

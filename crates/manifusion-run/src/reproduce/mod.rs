@@ -178,7 +178,7 @@ impl<'a> Reproduction<'a> {
                 }
             }
         }
-        let text = table_markdown(table, &self.results())?;
+        let text = table_markdown(target.title, table, &self.results())?;
         RunDir::other(&self.wanted.out).write(&format!("{}.md", target.name), text.as_bytes())?;
         Ok(text)
     }

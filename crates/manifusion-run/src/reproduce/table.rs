@@ -18,8 +18,8 @@ use crate::folder::RunDir;
 
 /// A table as Markdown, from a folder that has one folder of results for each set and way to run
 /// it. What has no result is left open.
-pub fn table_markdown(table: &Table, results: &Path) -> Result<String, RunError> {
-    let mut text = format!("# {}\n\n", table.title);
+pub fn table_markdown(title: &str, table: &Table, results: &Path) -> Result<String, RunError> {
+    let mut text = format!("# {title}\n\n");
     text += "Test negative log-likelihood in nats per point, mean ± standard deviation over the \
              seeds; lower is better. **Bold**: the best of ours, what is at most two paired \
              standard errors from it, and what is better on the seeds that both have.\n";

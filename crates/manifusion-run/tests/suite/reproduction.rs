@@ -212,7 +212,7 @@ fn runs_are_made_once_and_tables_come_from_their_results() {
     assert!(row.contains("**") && row.contains(" ± ") && row.contains("| exact | here |"), "{row}");
     assert!(first.contains("| RDM | −6.61 ± 0.97 | −0.40 ± 0.05 | 0.43 ± 0.07 | −1.38 ± 0.05 |"));
     assert_eq!(std::fs::read_to_string(out.join("table1.md")).unwrap(), first);
-    assert_eq!(table_markdown(table, &out.join("results")).unwrap(), first);
+    assert_eq!(table_markdown(target.title, table, &out.join("results")).unwrap(), first);
     // Repeated rows are left out in a block of its own.
     for name in ["flood", "flood-dedup"] {
         assert!(out.join(format!("results/{name}/kernel-seed1.json")).is_file(), "{name}");

@@ -28,7 +28,7 @@ fn made_from_results(name: &str) -> String {
     }
     let target = TARGETS.iter().find(|target| target.name == name).unwrap();
     match &target.content {
-        Content::Table(table) => table_markdown(table, &results).unwrap(),
+        Content::Table(table) => table_markdown(target.title, table, &results).unwrap(),
         Content::Figure(Figure::TimeVariance { variants, .. }) => {
             let read = |variant: &Variant, seed: u64| -> Option<TimeVariance> {
                 let file = format!("{name}{}-seed{seed}.json", variant.suffix);

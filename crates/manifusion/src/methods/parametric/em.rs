@@ -20,6 +20,8 @@ const MAX_ITERATIONS: usize = 300;
 const MAX_COMPONENTS: usize = 512;
 /// Points whose terms are kept at a time: part of the arithmetic.
 const PART: usize = 512;
+/// Parts whose sums are kept at a time, 14 MB of the largest mixtures.
+const PARTS: usize = 256;
 /// A responsibility with a logarithm below this counts as none.
 const NEGLIGIBLE: f64 = -40.0;
 
@@ -34,10 +36,10 @@ pub(super) fn fit_best<C: Component>(
     let nll = |mixture: &Mixture<C>| -> f64 {
         -mixture.log_density(validation).iter().sum::<f64>() / validation.len() as f64
     };
-    let mut best = fit::<C>(train, 1, seed);
+    let mut best = fit::<C>(train, 1, seed, watch);
     let (mut least, mut worse, mut count) = (nll(&best), 0, 2);
     while worse < 2 && count <= MAX_COMPONENTS.min(train.len() / 2) && !watch.is_stopped() {
-        let found = fit::<C>(train, count, seed);
+        let found = fit::<C>(train, count, seed, watch);
         let value = nll(&found);
         if value < least {
             (best, least, worse) = (found, value, 0);
@@ -49,8 +51,9 @@ pub(super) fn fit_best<C: Component>(
     best
 }
 
-/// A mixture of `count` components, from as many points chosen at random.
-pub(super) fn fit<C: Component>(x: Rows<'_>, count: usize, seed: u64) -> Mixture<C> {
+/// A mixture of `count` components, from as many points chosen at random; where the iteration had
+/// come to if it is stopped.
+pub(super) fn fit<C: Component>(x: Rows<'_>, count: usize, seed: u64, watch: &Watch) -> Mixture<C> {
     let seeds = random_choice(x.len(), count, seed);
     // Every point belongs to the nearest seed at first.
     let owner: Vec<usize> = (0..x.len())
@@ -64,7 +67,7 @@ pub(super) fn fit<C: Component>(x: Rows<'_>, count: usize, seed: u64) -> Mixture
     let mut last = f64::NEG_INFINITY;
     for _ in 0..MAX_ITERATIONS {
         let (objective, sums) = expected(&mixture, x);
-        if objective - last < GAIN {
+        if objective - last < GAIN || watch.is_stopped() {
             break;
         }
         last = objective;
@@ -125,16 +128,19 @@ impl Sums {
 /// The objective of a mixture, which is the mean log-likelihood less the pseudo-observations' share
 /// of the normalisers, and the sums for its responsibilities.
 pub fn expected<C: Component>(mixture: &Mixture<C>, x: Rows<'_>) -> (f64, Sums) {
-    let parts: Vec<(f64, Sums)> = (0..x.len().div_ceil(PART))
-        .into_par_iter()
-        .map(|part| part_expected(mixture, x, part * PART..((part + 1) * PART).min(x.len())))
-        .collect();
     let mut all = Sums::zero::<C>(x.width(), mixture.components.len());
     let mut total = 0.0;
-    // In the order of the points, whatever the threads.
-    for (log_likelihood, sums) in &parts {
-        total += log_likelihood;
-        all.add(sums);
+    let parts: Vec<usize> = (0..x.len().div_ceil(PART)).collect();
+    for parts in parts.chunks(PARTS) {
+        let found: Vec<(f64, Sums)> = parts
+            .par_iter()
+            .map(|part| part_expected(mixture, x, part * PART..((part + 1) * PART).min(x.len())))
+            .collect();
+        // In the order of the points, whatever the threads.
+        for (log_likelihood, sums) in &found {
+            total += log_likelihood;
+            all.add(sums);
+        }
     }
     let norms: f64 = mixture.components.iter().map(C::log_norm).sum();
     ((total - PSEUDO_OBSERVATIONS * norms) / x.len() as f64, all)

@@ -136,7 +136,11 @@ impl<C: Component> Method for ParametricMethod<C> {
         let choices: Parametric = read_settings(choices)?;
         let (train, validation) = (task.train.rows(), task.validation.rows());
         let mixture = match choices.components {
-            Some(count) => em::fit::<C>(train, count, task.seed),
+            Some(count) if count > train.len() => {
+                let (value, expected) = (count.to_string(), "at most one for each training point");
+                return Err(FitError::Setting { name: "components", value, expected });
+            }
+            Some(count) => em::fit::<C>(train, count, task.seed, &task.watch),
             None => em::fit_best::<C>(train, validation, task.seed, &task.watch),
         };
         let model = FittedParametric { geometry: task.geometry.clone(), mixture };
