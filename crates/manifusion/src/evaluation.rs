@@ -478,6 +478,13 @@ impl Evaluation {
         Some(self.kelbo_nll? - self.nll_on_bound_points?)
     }
 
+    /// Whether the KELBO is further from the exact value than its error explains: the reverse SDE
+    /// then has another density than the ODE, or K is too small.
+    pub fn kelbo_is_off(&self) -> bool {
+        let (Some(gap), Some(se)) = (self.kelbo_gap(), self.kelbo_gap_se) else { return false };
+        gap.abs() > 3.0 * se + 0.1
+    }
+
     /// Whether the mass is not one within its error.
     pub fn mass_is_off(&self) -> bool {
         let (Some(mass), Some(se)) = (self.mass, self.mass_se) else { return false };
@@ -510,10 +517,15 @@ impl fmt::Display for Evaluation {
         } else {
             ""
         };
+        let gap_note = if self.kelbo_is_off() {
+            "paired; beyond its error: the reverse SDE may have another density than the ODE"
+        } else {
+            "paired"
+        };
         let rows = [
             ("NLL", Some(self.nll), self.nll_se, kind),
             ("KELBO", self.kelbo_nll, self.kelbo_nll_se, on_points.clone()),
-            ("  less exact value", self.kelbo_gap(), self.kelbo_gap_se, String::from("paired")),
+            ("  less exact value", self.kelbo_gap(), self.kelbo_gap_se, gap_note.to_owned()),
             (
                 "  with doubled steps",
                 self.kelbo_nll_doubled_steps,

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::common::mean_se;
 use manifusion::checkpoint::Checkpoint;
-use manifusion::evaluation::{Baselines, EvaluationOptions, METRICS, evaluate};
+use manifusion::evaluation::{Baselines, Evaluation, EvaluationOptions, METRICS, evaluate};
 use manifusion::fit::{Fit, Request};
 use manifusion::likelihood::{BoundOptions, Bounds};
 use manifusion::manifold::parse;
@@ -368,7 +368,6 @@ fn a_stack_is_the_weighted_sum_of_its_members() {
     }
 }
 
-/// Progress comes through a callback; stopping there leaves a usable model.
 /// Learned numbers, counted by hand.
 #[test]
 fn parameters_are_counted() {
@@ -395,6 +394,22 @@ fn parameters_are_counted() {
     assert_eq!(stack, members.sum::<usize>());
 }
 
+/// A component starts at a point of its own.
+#[test]
+fn more_components_than_training_points_are_an_error() {
+    let points = points_on("sphere:2", 60);
+    // 54 of the points are learned from.
+    for count in [54, 55] {
+        let mixture = Parametric { components: Some(count) };
+        for request in [mixture.vmf(), mixture.kent()] {
+            let error = fit(&points, request).err().map(|error| error.to_string());
+            assert_eq!(error.is_some(), count > 54, "{count}: {error:?}");
+            assert!(error.is_none_or(|error| error.contains("components") && error.contains("55")));
+        }
+    }
+}
+
+/// Progress comes through a callback; stopping there leaves a usable model.
 #[test]
 fn a_callback_stops_a_training_and_leaves_a_model() {
     let points = points_on("sphere:2", 100);
@@ -525,7 +540,7 @@ fn an_evaluation_survives_its_json() {
         assert!(optional || json.get(metric.key).is_some(), "{}", metric.key);
     }
     assert_eq!(json.as_object().unwrap().len(), METRICS.len() - 1);
-    let back: manifusion::evaluation::Evaluation = serde_json::from_str(&text).unwrap();
+    let back: Evaluation = serde_json::from_str(&text).unwrap();
     assert_eq!(back, found);
     assert!((found.mass.unwrap() - 1.0).abs() < 0.02, "{:?}", found.mass);
 }
@@ -563,4 +578,16 @@ fn held_out_points_are_whole_groups() {
     assert_eq!(points.first_rows(7).len(), 7);
     assert_eq!(first.range(3..5).unwrap().row(0), points.rows().row(3));
     assert!(first.range(199..201).is_err());
+}
+
+/// A difference between the bound and the exact value that its error does not explain is said.
+#[test]
+fn a_bound_of_another_density_is_said() {
+    for (gap, se, is_off) in [(0.3, 0.1, false), (0.41, 0.1, true), (-0.41, 0.1, true)] {
+        let mut found = Evaluation::default();
+        (found.kelbo_nll, found.nll_on_bound_points) = (Some(2.0 + gap), Some(2.0));
+        found.kelbo_gap_se = Some(se);
+        assert_eq!(found.kelbo_is_off(), is_off, "{gap}");
+        assert_eq!(found.to_string().contains("another density than the ODE"), is_off, "{gap}");
+    }
 }

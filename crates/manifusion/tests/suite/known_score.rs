@@ -248,6 +248,99 @@ fn a_perturbed_score_costs_what_the_theorem_says() {
     assert!(se < 0.1 * expected, "the test is too weak: {se}");
 }
 
+/// 1 + ε times the score of noised normal data around the origin; the variance is 1 − c e^{−s}.
+#[derive(Debug)]
+struct TooStrongScore {
+    epsilon: f64,
+    c: f64,
+}
+
+impl Field for TooStrongScore {
+    fn eval(
+        &self,
+        x: Rows<'_>,
+        s: &[f64],
+        per_row: usize,
+        e: &[f64],
+        a: &mut [f64],
+        jvp: &mut [f64],
+    ) -> Result<(), SolveError> {
+        let m = x.width();
+        for (i, s) in s.iter().enumerate() {
+            let slope = -(1.0 + self.epsilon) / (1.0 - self.c * (-s).exp());
+            for j in 0..m {
+                a[i * m + j] = slope * x.row(i)[j];
+            }
+            for j in i * per_row * m..(i + 1) * per_row * m {
+                jvp[j] = slope * e[j];
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The ODE carries a relative error of the score along from scale to scale, ε·(d/2)·ln of their
+/// ratio; the reverse SDE forgets it, (d/2)·ln(1 + 2ε).
+#[test]
+fn errors_of_the_score_add_up_in_the_ode_alone() {
+    let (s_min, t_end, tau, epsilon) = (1e-4_f64, 1.0_f64, 1e-3_f64, 0.2);
+    let c = (-tau).exp();
+    let manifold = parse("euclidean:2").unwrap();
+    let prior = default_prior(&manifold).unwrap();
+    let field = Arc::new(TooStrongScore { epsilon, c });
+    let model = Diffusion { manifold, prior, field, s_min, t_end };
+    let normal = |x: &[f64], variance: f64| {
+        let square: f64 = x.iter().map(|x| x * x).sum();
+        -(2.0 * std::f64::consts::PI * variance).ln() - 0.5 * square / variance
+    };
+    let width = (1.0 - c * (-s_min).exp()).sqrt();
+    let x = [0.0, 0.0, width, -0.5 * width];
+    let rows = Rows::new(&x, 2).unwrap();
+
+    // x(T) = x e^L along dx/ds = −x/2 + (1 + ε) x/(2v).
+    let grown = ((t_end.exp() - c) / (s_min.exp() - c)).ln();
+    let l = -0.5 * (t_end - s_min) + 0.5 * (1.0 + epsilon) * grown;
+    let exact = log_density(&model, rows, &FlowOptions::with_tolerance(1e-6)).unwrap().log_p;
+    for (x, log_p) in x.chunks_exact(2).zip(&exact) {
+        let end: Vec<f64> = x.iter().map(|x| x * l.exp()).collect();
+        let expected = normal(&end, 1.0) + 2.0 * l;
+        assert!((log_p - expected).abs() < 1e-3, "{log_p}, {expected}");
+    }
+
+    // The variance Σ of the reverse SDE: dΣ/ds = −Σ + 2(1 + ε)Σ/v − 1 from Σ(T) = 1, with the
+    // solution h(s)·(1/h(T) + ∫ du/h(u)) over (s, T), h(s) = e^{−s}(e^s − c)^{2 + 2ε}.
+    let h = |s: f64| (-s + (2.0 + 2.0 * epsilon) * (s.exp() - c).ln()).exp();
+    let nodes = 4000;
+    let step = (t_end / s_min).ln() / f64::from(nodes);
+    let integral: f64 = (0..nodes)
+        .map(|i| {
+            let u = s_min * (step * (f64::from(i) + 0.5)).exp();
+            step * u / h(u)
+        })
+        .sum();
+    let sigma = h(s_min) * (1.0 / h(t_end) + integral);
+    let num_paths = 4000;
+    // By default the KELBO is 0.05 too high here: along a curve |a|² is less than along the rough
+    // path, and it is only for an exact score that nothing else is left of it.
+    let mut options = BoundOptions { num_paths, ..BoundOptions::default() };
+    (options.adaptive.atol, options.adaptive.min_level) = (1e-3, 7);
+    let found = bounds(&model, rows, &options).unwrap();
+    for (i, x) in x.chunks_exact(2).enumerate() {
+        let expected = normal(x, sigma);
+        // The log-weights' variance, twice the distance of the two bounds, is that of the mean.
+        let variance = (2.0 * (found.kelbo[i] - found.elbo[i])).exp_m1();
+        let se = (variance / num_paths as f64).sqrt();
+        let allowed = 4.0 * se + (found.kelbo_doubled[i] - found.kelbo[i]).abs() + 0.01;
+        let kelbo = found.kelbo[i];
+        assert!((kelbo - expected).abs() < allowed, "{kelbo}, {expected} ± {allowed}");
+        assert!(allowed < 0.15, "the test is too weak: {allowed}");
+    }
+    // At the peak, where both are too high: by far more in the ODE.
+    let truth = normal(&x[..2], width * width);
+    let (ode, sde) = (exact[0] - truth, normal(&x[..2], sigma) - truth);
+    assert!(ode > 0.9 && sde < 0.4, "{ode}, {sde}");
+}
+
 /// Feynman–Kac with a = 0 in the weight agrees with the ODE on S¹ and T².
 #[test]
 fn feynman_kac_agrees_with_the_ode() {
