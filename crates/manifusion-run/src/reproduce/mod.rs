@@ -232,7 +232,7 @@ impl<'a> Reproduction<'a> {
     }
 
     /// Runs with our settings and with the paper's, the first seed of each set; sets without both
-    /// are left out.
+    /// are left out. A run that failed has its curve as far as it came.
     pub fn settings_runs(
         &mut self,
         method: &str,
@@ -253,7 +253,8 @@ impl<'a> Reproduction<'a> {
         Ok(found)
     }
 
-    /// Runs of one method in a folder of its runs, with the first seed's; none if they failed.
+    /// Runs of one method in a folder of its runs, with the first seed's; none if that failed before
+    /// it had a folder.
     fn variant_run(
         &mut self,
         (set, variant): (&Set, &Variant),
@@ -266,9 +267,7 @@ impl<'a> Reproduction<'a> {
         let mut results = read_results(folder)?;
         results.retain(|result| result.method == method && seeds.contains(&result.seed));
         let comparison = Comparison::of(&results)?;
-        if comparison.methods.iter().any(|row| row.nll.is_some())
-            && let Some(stored) = opened(&run)?
-        {
+        if let Some(stored) = opened(&run)? {
             return Ok(Some(VariantRun { title, stored, comparison }));
         }
         if !self.is_stopped() {

@@ -10,8 +10,8 @@ use manifusion::methods::method;
 use manifusion::stats::mean;
 use manifusion::watch::Watch;
 use manifusion_run::reproduce::{
-    Content, Figure, Methods, Origin, Reproduction, Set, TARGETS, Table, Target, Wanted,
-    data_folder, settings_markdown, table_markdown, targets,
+    Content, Figure, Methods, Origin, Reproduction, Set, TARGETS, Table, Target, VariantRun,
+    Wanted, data_folder, settings_markdown, table_markdown, targets,
 };
 use manifusion_run::{Config, Ended, RunResult};
 
@@ -169,7 +169,9 @@ fn write_small(path: &Path) {
 fn a_figure_has_its_runs_from_several_sets() {
     let folder = tempfile::tempdir().unwrap();
     let names = ["flood", "fire"];
-    names.iter().for_each(|name| write_small(&folder.path().join(format!("{name}.csv"))));
+    for name in names {
+        write_small(&folder.path().join(format!("{name}.csv")));
+    }
     let Content::Figure(Figure::Densities { variant, sets, .. }) = &targets("figure1")[0].content
     else {
         panic!("figure 1")
@@ -309,4 +311,38 @@ fn settings_are_compared_from_their_results() {
     assert!(found.value > 0.1, "{found:?}");
     assert_eq!(cells(&ours, &paper)[4], cell(1.0));
     assert_eq!(cells(&paper, &ours)[4], cell(-1.0));
+    let failed = RunResult { ended: Ended::Failed(String::from("too stiff")), ..paper };
+    assert_eq!(cells(&ours, &failed)[3..6], ["failed", "–", cells(&ours, &ours)[5].as_str()]);
+}
+
+/// A run that failed has its curve as far as it came.
+#[test]
+fn a_failed_run_has_its_curve() {
+    let folder = tempfile::tempdir().unwrap();
+    write_small(&folder.path().join("flood.csv"));
+    let Content::Figure(Figure::Settings { method, sets }) = &targets("settings")[0].content else {
+        panic!("settings")
+    };
+    let (watch, out) = (Watch::default(), folder.path().join("out"));
+    let sets_wanted = vec![String::from("flood")];
+    let wanted = Wanted { minutes: 0.002, sets: sets_wanted, ..wanted(&out, Some(folder.path())) };
+    let mut work = Reproduction::new(&wanted, &watch, &|_| {}).unwrap();
+    let titles = |work: &mut Reproduction<'_>| -> Vec<(&'static str, usize, bool)> {
+        let runs = work.settings_runs(method, sets).unwrap();
+        let [(set, both)] = &runs[..] else { panic!("{}", runs.len()) };
+        assert_eq!(set.id, "flood");
+        let rows = |run: &VariantRun| run.stored.curves().unwrap().rows.len();
+        let has_nll = |run: &VariantRun| run.comparison.methods[0].nll.is_some();
+        both.iter().map(|run| (run.title, rows(run), has_nll(run))).collect()
+    };
+    let before = titles(&mut work);
+    assert!(before.iter().all(|(_, rows, has_nll)| *rows > 0 && *has_nll), "{before:?}");
+    let kept = out.join("runs/flood-paper/results/rdm-seed0.json");
+    let mut result: RunResult =
+        serde_json::from_str(&std::fs::read_to_string(&kept).unwrap()).unwrap();
+    result.ended = Ended::Failed(String::from("too stiff"));
+    std::fs::write(&kept, serde_json::to_string(&result).unwrap()).unwrap();
+    let after = titles(&mut work);
+    assert_eq!((after[0], after[1].0, after[1].1), (before[0], before[1].0, before[1].1));
+    assert!(!after[1].2, "{after:?}");
 }

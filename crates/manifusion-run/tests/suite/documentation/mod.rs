@@ -55,7 +55,7 @@ fn made_from_results(name: &str) -> String {
 fn the_tables_of_the_documentation_are_those_of_the_results() {
     let pages: [(&str, &[&str]); 2] = [
         ("docs/results.md", &["table1", "table2", "generated", "aims", "seeds"]),
-        ("docs/figures.md", &["figure2"]),
+        ("docs/figures.md", &["figure2", "settings"]),
     ];
     for (page, parts) in pages {
         let path = root().join(page);
