@@ -253,8 +253,8 @@ impl<'a> Reproduction<'a> {
         Ok(found)
     }
 
-    /// Runs of one method in a folder of its runs, with the first seed's; none if that failed before
-    /// it had a folder.
+    /// Runs of one method in a folder of its runs, with the first seed's; none if that failed
+    /// before it had a folder.
     fn variant_run(
         &mut self,
         (set, variant): (&Set, &Variant),
