@@ -478,8 +478,9 @@ impl Evaluation {
         Some(self.kelbo_nll? - self.nll_on_bound_points?)
     }
 
-    /// Whether the KELBO is further from the exact value than its error explains: the reverse SDE
-    /// then has another density than the ODE, or K is too small.
+    /// Whether the KELBO is further from the exact value than its error explains, with a tenth of a
+    /// nat left to its quadrature and to a finite K: the reverse SDE then has another density than
+    /// the ODE.
     pub fn kelbo_is_off(&self) -> bool {
         let (Some(gap), Some(se)) = (self.kelbo_gap(), self.kelbo_gap_se) else { return false };
         gap.abs() > 3.0 * se + 0.1

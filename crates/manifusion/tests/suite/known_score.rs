@@ -320,8 +320,8 @@ fn errors_of_the_score_add_up_in_the_ode_alone() {
         .sum();
     let sigma = h(s_min) * (1.0 / h(t_end) + integral);
     let num_paths = 4000;
-    // By default the KELBO is 0.05 too high here: along a curve |a|² is less than along the rough
-    // path, and it is only for an exact score that nothing else is left of it.
+    // With the default steps the KELBO is 0.05 too high here: along a curve |a|² is less than along
+    // the rough path, which the other terms make up for where a is an exact score, and only there.
     let mut options = BoundOptions { num_paths, ..BoundOptions::default() };
     (options.adaptive.atol, options.adaptive.min_level) = (1e-3, 7);
     let found = bounds(&model, rows, &options).unwrap();

@@ -80,8 +80,8 @@ pub static TARGETS: &[Target] = &[
                  be compared with each other there; `protein_top500_part.csv`, a quarter of the \
                  paper's, is not used. rna.csv is the paper's, and two of its angles are mis-computed; \
                  rna_nr185.csv has correct ones.",
-                "A component of MoPS has at least one training point and five parameters: 4096 of \
-                 them but for proline (3175) and prepro (2859).",
+                "MoPS has no more components than training points: 4096 but for proline (3175) and \
+                 prepro (2859).",
                 "Left out: trivialised momentum (RNA −6.86, general 0.69) and bridges with its \
                  evaluator (RNA −8.86), which sums Σ a·dt at left points, never less than \
                  Σ log(1 + a·dt), with one probe; and the Riemannian diffusion mixture (RNA −5.27), \

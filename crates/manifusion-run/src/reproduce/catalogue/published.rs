@@ -56,6 +56,24 @@ pub(super) static EARTH_PUBLISHED: &[Published] = &[
         source: RSGM,
     },
     Published {
+        method: "Stereographic score-based, final",
+        values: &[of(-3.80, 0.27), of(-0.19, 0.05), of(0.59, 0.07), of(-1.28, 0.12)],
+        kind: Kind::Ode,
+        source: RSGM,
+    },
+    Published {
+        method: "Moser flow, run again",
+        values: &[of(-4.21, 0.17), of(-0.16, 0.06), of(0.57, 0.10), of(-1.28, 0.05)],
+        kind: Kind::Ode,
+        source: RSGM,
+    },
+    Published {
+        method: "Riemannian CNF, run again",
+        values: &[of(-6.05, 0.61), of(0.14, 0.23), of(1.11, 0.19), of(-0.80, 0.54)],
+        kind: Kind::Ode,
+        source: RSGM,
+    },
+    Published {
         method: "Riemannian flow matching",
         values: &[of(-7.93, 1.67), of(-0.28, 0.08), Some((0.42, None)), of(-1.86, 0.11)],
         kind: Kind::Ode,
